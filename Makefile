@@ -1,0 +1,48 @@
+# Each target sets up .venv by itself when needed and is quick when nothing changed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OUT ?= out
+.DEFAULT_GOAL := help
+
+.PHONY: help install demo test test-slow lint format docs bench clean
+
+help:  ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP)  ## Create .venv with everything development needs
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' --group dev --group docs
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## Train, forget, compare with retraining; writes out/report.html
+	@$(BIN)/erasable demo --out $(OUT)
+
+test: lint  ## Lint, types, and the test suite (no downloads, no long training)
+	@$(BIN)/python -m pytest -q -n 2
+
+test-slow: $(STAMP)  ## The tests that take minutes or need data sets
+	@$(BIN)/python -m pytest -q -m 'slow or download'
+
+lint: $(STAMP)  ## ruff and mypy --strict
+	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff format -q --check .
+	@$(BIN)/mypy
+
+format: $(STAMP)  ## Rewrite the code in the project's format
+	@$(BIN)/ruff check -q --fix .
+	@$(BIN)/ruff format -q .
+
+docs: $(STAMP)  ## Build the documentation into site/, warnings are errors
+	@$(BIN)/mkdocs build --strict --quiet
+
+bench: $(STAMP)  ## Measure speed; writes out/benchmarks.md
+	@$(BIN)/python benchmarks/run.py --out $(OUT)/benchmarks.md
+
+clean:  ## Remove everything the targets made
+	rm -rf $(VENV) $(OUT) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,46 @@
+"""Neural networks that forget on request.
+
+A model reads its training rows from a memory at prediction time, so forgetting a row is an edit of
+the
+memory: no weight changes. Importing the package imports nothing heavy; names are loaded when
+    touched.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from erasable._version import __version__
+
+if TYPE_CHECKING:
+    from erasable.memory import Memory
+    from erasable.models import ParametricClassifier, SPMClassifier, declare, load
+    from erasable.store import Receipt
+
+__all__ = [
+    "Memory",
+    "ParametricClassifier",
+    "Receipt",
+    "SPMClassifier",
+    "__version__",
+    "declare",
+    "load",
+]
+
+_HOME = {
+    "Memory": "erasable.memory",
+    "ParametricClassifier": "erasable.models",
+    "Receipt": "erasable.store",
+    "SPMClassifier": "erasable.models",
+    "declare": "erasable.models",
+    "load": "erasable.models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'erasable' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,133 @@
+"""Per-class counts and exact sums, and the class means read from them."""
+
+import numpy as np
+
+from erasable.memory._grid import Grid
+from erasable.memory._keys import encode_key, sort_labels
+from erasable.typing import Float32s, Float64s, Ints, Label
+
+
+class ClassSums:
+    """For each live class: its label, number of rows, and sum of embeddings in grid units.
+
+    Sums are int64, so adding and removing rows in any order ends in the same bits. A class owns a
+    *slot*; the slot of an emptied class is wiped and reused, so the name of a forgotten class does
+    not stay behind.
+    """
+
+    def __init__(self, dim: int, grid: Grid) -> None:
+        self._grid = grid
+        self._slot_of: dict[str, int] = {}
+        self._labels: list[Label | None] = []
+        self._free: list[int] = []
+        self._counts: Ints = np.zeros(0, np.int64)
+        self._sums: Ints = np.zeros((0, dim), np.int64)
+        self._means: Float64s = np.zeros((0, dim))
+        self._order: Ints = np.zeros(0, np.int64)
+
+    @property
+    def labels(self) -> list[Label]:
+        """Labels of live classes, sorted."""
+        return [self.label_at(slot) for slot in self._order.tolist()]
+
+    @property
+    def order(self) -> Ints:
+        """Slots of live classes in the sorted order of their labels, (classes,)."""
+        return self._order
+
+    @property
+    def counts(self) -> Ints:
+        """Rows per live class, in sorted order, (classes,)."""
+        return self._counts[self._order]
+
+    @property
+    def sums(self) -> Ints:
+        """Sum of embeddings per live class, in grid units, in sorted order, (classes, dim)."""
+        return self._sums[self._order]
+
+    @property
+    def means(self) -> Float64s:
+        """Prototypes of live classes, in sorted order, (classes, dim)."""
+        is_in_order = np.array_equal(self._order, np.arange(len(self._order)))
+        return self._means[: len(self._order)] if is_in_order else self._means[self._order]
+
+    def rank_of_slots(self) -> Ints:
+        """Return, for each slot, the place of its class in sorted order (−1 for free slots)."""
+        ranks = np.full(len(self._labels), -1, np.int64)
+        ranks[self._order] = np.arange(len(self._order))
+        return ranks
+
+    def label_at(self, slot: int) -> Label:
+        """Return the label of a slot in use."""
+        label = self._labels[slot]
+        assert label is not None  # noqa: S101 - rows point at slots in use only
+        return label
+
+    def slot(self, label: Label) -> int | None:
+        """Return the slot of a live class."""
+        return self._slot_of.get(encode_key(label))
+
+    def count(self, slot: int) -> int:
+        """Return the number of rows in a slot."""
+        return int(self._counts[slot])
+
+    def sum_at(self, slot: int) -> Ints:
+        """Return the sum of a slot's embeddings in grid units, (dim,)."""
+        total: Ints = self._sums[slot]
+        return total
+
+    def open(self, labels: list[Label]) -> dict[str, int]:
+        """Give every label a slot, new ones in sorted order; return slots by encoded label."""
+        unique = {encode_key(label): label for label in labels}
+        new = sort_labels([label for key, label in unique.items() if key not in self._slot_of])
+        for label in new:
+            self._slot_of[encode_key(label)] = self._take_slot(label)
+        if new:
+            self._reorder()
+        return {key: self._slot_of[key] for key in unique}
+
+    def add(self, slots: Ints, rows: Float32s) -> None:
+        """Count rows (rows, dim) into their slots (rows,)."""
+        self._change(slots, rows, sign=1)
+
+    def remove(self, slots: Ints, rows: Float32s) -> None:
+        """Take rows out of their slots, and close the slots that are then empty."""
+        emptied = [slot for slot in self._change(slots, rows, sign=-1) if not self._counts[slot]]
+        for slot in emptied:
+            del self._slot_of[encode_key(self.label_at(slot))]
+            self._labels[slot] = None
+            self._free.append(slot)
+        if emptied:
+            self._free.sort(reverse=True)
+            self._reorder()
+
+    def _change(self, slots: Ints, rows: Float32s, *, sign: int) -> list[int]:
+        if not len(slots):
+            return []
+        touched: list[int] = np.unique(slots).tolist() if len(slots) > 1 else slots.tolist()
+        by_slot = np.argsort(slots, kind="stable")
+        starts = np.searchsorted(slots[by_slot], touched)
+        for slot, positions in zip(touched, np.split(by_slot, starts[1:]), strict=True):
+            units = self._grid.units(rows[positions])
+            self._sums[slot] += sign * units.sum(axis=0, dtype=np.int64)
+            self._counts[slot] += sign * len(positions)
+            self._means[slot] = self._sums[slot] * self._grid.step / max(1, self.count(slot))
+        return touched
+
+    def _take_slot(self, label: Label) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self._labels[slot] = label
+            return slot
+        self._labels.append(label)
+        if len(self._labels) > len(self._counts):
+            extra = max(16, len(self._counts))
+            self._counts = np.pad(self._counts, (0, extra))
+            self._sums = np.pad(self._sums, ((0, extra), (0, 0)))
+            self._means = np.pad(self._means, ((0, extra), (0, 0)))
+        return len(self._labels) - 1
+
+    def _reorder(self) -> None:
+        live = [label for label in self._labels if label is not None]
+        slots = [self._slot_of[encode_key(label)] for label in sort_labels(live)]
+        self._order = np.array(slots, np.int64)

@@ -1,0 +1,428 @@
+"""The memory: rows that a model reads at prediction time, and that can be taken out again."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from erasable.errors import ArgumentError, Problems, RowIdError, StateError, listing
+from erasable.memory._classes import ClassSums
+from erasable.memory._digest import LtHash, encode_row
+from erasable.memory._find import Match, find_near
+from erasable.memory._grid import Grid
+from erasable.memory._incoming import (
+    Incoming,
+    as_list,
+    check_embeddings,
+    check_incoming,
+    round_to_grid,
+)
+from erasable.memory._keys import as_id, encode_key, plain, sort_labels
+from erasable.memory._marks import Marks
+from erasable.memory._select import Selection, select
+from erasable.memory._table import RowInfo, RowTable
+from erasable.memory._tombstones import Tombstones
+from erasable.typing import Float32s, Group, Ints, Label, RowId
+
+MAX_ROWS = 2**22
+"""Beyond this many rows the integer sums of squares could overflow."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stored example: a copy of what the memory holds."""
+
+    id: RowId
+    label: Label
+    groups: tuple[Group, ...]
+    embedding: Float32s
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything about a row except its embedding, for saving and restoring."""
+
+    id: RowId
+    label: Label
+    groups: tuple[Group, ...]
+    content: bytes | None
+    serial: int
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What `Memory.forget` did: rows that left, classes left empty, digests around it."""
+
+    ids: tuple[RowId, ...]
+    emptied: tuple[Label, ...]
+    digest_before: str
+    digest_after: str
+
+
+class Memory:
+    """Rows with a permanent id, a label, groups and an embedding on a grid.
+
+    Every view of the memory (`RowsView`, `PrototypesView`) reads the live rows or sums that follow
+    each change, so nothing derived from a row outlives `forget`. A forgotten row leaves only keyed
+    marks, its *tombstones*, which make a later `add` of the same id, of the same content, or of a
+    row of a forgotten group fail.
+
+    Args:
+        dim: Size of an embedding.
+        grid: The grid embeddings are rounded to on entry.
+        tombstones: Marks of rows forgotten elsewhere, to be refused here too.
+
+    Example:
+        >>> memory = Memory(2)
+        >>> memory.add([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"], ids=["a", "b"])
+        ['a', 'b']
+        >>> memory.forget(ids=["a"]).emptied
+        ('cat',)
+        >>> len(memory), memory.classes
+        (1, ['dog'])
+    """
+
+    def __init__(
+        self, dim: int, *, grid: Grid | None = None, tombstones: Marks | None = None
+    ) -> None:
+        if type(dim) is not int or dim < 1:
+            raise ArgumentError(f"Expected dim to be a positive int, but got {dim!r}.")
+        self._dim = dim
+        self._grid = grid or Grid()
+        self._table = RowTable(dim)
+        self._sums = ClassSums(dim, self._grid)
+        self._hash = LtHash()
+        self._tombstones = Tombstones(self._grid, Marks() if tombstones is None else tombstones)
+        self._next_id = 0
+        self._next_serial = 0
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __contains__(self, row_id: object) -> bool:
+        found = plain(row_id)
+        return type(found) in (str, int) and self._table.position(found) is not None
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield rows in canonical order: by encoded id, whatever order they came in."""
+        return (self._row(position) for position in self._canonical_positions())
+
+    def __repr__(self) -> str:
+        return f"Memory(rows={len(self)}, classes={len(self.classes)}, dim={self._dim})"
+
+    @property
+    def dim(self) -> int:
+        """Size of an embedding."""
+        return self._dim
+
+    @property
+    def grid(self) -> Grid:
+        """The grid embeddings lie on."""
+        return self._grid
+
+    @property
+    def classes(self) -> list[Label]:
+        """Labels of live rows, sorted (bool, int, float, str; then by value)."""
+        return self._sums.labels
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 that is equal for equal sets of rows, whatever their history."""
+        return self._hash.hexdigest()
+
+    @property
+    def tombstones(self) -> Tombstones:
+        """Keyed marks of forgotten rows; no prediction reads them."""
+        return self._tombstones
+
+    @property
+    def table(self) -> RowTable:
+        """The live rows by position, for views and the store."""
+        return self._table
+
+    @property
+    def sums(self) -> ClassSums:
+        """The exact per-class sums, for views."""
+        return self._sums
+
+    def get(self, ids: Sequence[RowId]) -> list[Row]:
+        """Return copies of rows.
+
+        Raises:
+            RowIdError: If an id is not in the memory.
+        """
+        return [self._row(int(position)) for position in self.positions(ids)]
+
+    def positions(self, ids: Sequence[RowId]) -> Ints:
+        """Return where rows lie until the next change, (ids,)."""
+        wanted = [as_id(row_id) for row_id in as_list(ids, "ids")]
+        found = [self._table.position(row_id) for row_id in wanted]
+        unknown = [row_id for row_id, place in zip(wanted, found, strict=True) if place is None]
+        if unknown:
+            raise RowIdError(f"Expected ids of this memory, but it has no {listing(unknown)}.")
+        return np.array(found, np.int64)
+
+    def find(self, embeddings: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
+        """Find rows whose embedding nearly equals a query's, for instance copies under other ids.
+
+        Args:
+            embeddings: Queries, (queries, dim).
+            tolerance: Largest distance to count, relative to the query's length.
+
+        Returns:
+            For each query its matches, nearest first.
+        """
+        problems = Problems("find()")
+        if not 0 <= tolerance < np.inf:
+            problems.note(f"Expected tolerance to be 0 or more, but got {tolerance!r}.")
+        queries = check_embeddings(embeddings, self._dim, problems)
+        if queries is not None:
+            round_to_grid(queries, self._grid, problems)
+        problems.raise_if_any()
+        assert queries is not None  # noqa: S101 - otherwise a problem was noted
+        return find_near(self._table, queries, tolerance=tolerance, step=self._grid.step)
+
+    def subset(self, fraction: float, seed: int) -> "Memory":
+        """Return a new memory with about ``fraction`` of each class, at least one row of each.
+
+        The draw depends on the rows and the seed, not on the order in which rows came.
+        """
+        if not 0 < fraction <= 1:
+            raise ArgumentError(f"Expected fraction in (0, 1], but got {fraction!r}.")
+        if type(plain(seed)) is not int or seed < 0:
+            raise ArgumentError(f"Expected seed to be an int of 0 or more, but got {seed!r}.")
+        by_class: dict[int, list[int]] = {}
+        for position in self._canonical_positions():
+            by_class.setdefault(self._table.infos[position].slot, []).append(position)
+        rng = np.random.default_rng(seed)
+        chosen: list[int] = []
+        for slot in self._sums.order.tolist():
+            members = by_class[slot]
+            size = max(1, round(fraction * len(members)))
+            chosen += sorted(rng.permutation(members)[:size].tolist())
+        part = Memory(self._dim, grid=self._grid, tombstones=self._tombstones.marks.copy())
+        part.restore(self._table.embeddings[chosen], [self.record(p) for p in chosen])
+        return part
+
+    def canonical_state(self) -> Iterator[bytes]:
+        """Yield the bytes that define the memory: configuration, classes, counts, sums, rows by id.
+
+        Two memories with equal states are the same memory. Tombstones and generated-id counters lie
+        outside.
+        """
+        settings = {"format": "erasable.memory.1", "dim": self._dim, "grid": self._grid.bits}
+        classes = [encode_key(label) for label in self.classes]
+        yield json.dumps({**settings, "classes": classes}, sort_keys=True).encode()
+        yield self._sums.counts.astype("<i8").tobytes()
+        yield self._sums.sums.astype("<i8").tobytes()
+        for position in self._canonical_positions():
+            yield self._encoded(position)
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def add(
+        self,
+        embeddings: Any,
+        labels: Any,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        contents: Sequence[bytes | None] | None = None,
+        reinstate: bool = False,
+        skip_forgotten: bool = False,
+    ) -> list[RowId]:
+        """Store rows; all of them or, if anything is wrong, none.
+
+        Args:
+            embeddings: Embeddings, (rows, dim).
+            labels: One label per row: str, int, float or bool.
+            ids: One new id per row; counted up if not given.
+            groups: Per row None, one group, or a list of groups.
+            contents: Per row a digest of the input it was made from; without it, a forgotten row is
+                recognised by its embedding.
+            reinstate: Accept rows that were forgotten before, and lift their tombstones. A
+                forgotten *group* stays refused: each further row of it must be reinstated too.
+            skip_forgotten: Leave out rows that were forgotten before.
+
+        Returns:
+            The ids of the rows stored.
+
+        Raises:
+            ErasableError: One error that names every problem; nothing was stored.
+        """
+        problems = Problems("add()")
+        if reinstate and skip_forgotten:
+            problems.note("Expected reinstate or skip_forgotten, but got both.")
+        rows = check_incoming(
+            problems,
+            self._grid,
+            self._dim,
+            embeddings=embeddings,
+            labels=labels,
+            ids=ids,
+            groups=groups,
+            contents=contents,
+        )
+        is_sound = not problems
+        self._note_taken(rows, problems)
+        if not is_sound:
+            problems.raise_if_any()
+        forgotten = [] if reinstate else self._tombstones.find(rows)
+        if skip_forgotten and forgotten:
+            rows = rows.keep(sorted(set(range(len(rows))) - set(forgotten)))
+            forgotten = []
+        self._note_refused(rows, forgotten, problems)
+        problems.raise_if_any()
+        return self._store(rows, reinstate=reinstate)
+
+    def forget(
+        self, *, ids: Any = None, groups: Any = None, classes: Any = None, missing_ok: bool = False
+    ) -> Forgotten:
+        """Take out every row with one of the ids, groups or classes, and refuse it from now on.
+
+        Raises:
+            RowIdError: If something named is not in the memory and ``missing_ok`` is False; nothing
+                was forgotten.
+        """
+        return self.drop(
+            self.select(ids=ids, groups=groups, classes=classes, missing_ok=missing_ok)
+        )
+
+    def select(
+        self, *, ids: Any = None, groups: Any = None, classes: Any = None, missing_ok: bool = False
+    ) -> Selection:
+        """Resolve what `forget` would take out, without taking it out."""
+        return select(self, ids=ids, groups=groups, classes=classes, missing_ok=missing_ok)
+
+    def drop(self, selection: Selection) -> Forgotten:
+        """Forget the rows of a selection made by `select` on the memory as it is now."""
+        before = self.digest
+        positions = self.positions(selection.ids)
+        slots = self._table.slots[positions]
+        touched, counts = np.unique(slots, return_counts=True)
+        is_emptied = [self._sums.count(s) == n for s, n in zip(touched, counts, strict=True)]
+        emptied = [self._sums.label_at(slot) for slot in touched[is_emptied].tolist()]
+        for position in positions.tolist():
+            # Marks first: leaving them may fail, and then the rows must still be whole.
+            info = self._table.infos[position]
+            self._tombstones.bury(info.id, info.content, self._table.embeddings[position])
+            self._hash.remove(self._encoded(position))
+        for group in selection.groups:
+            self._tombstones.bury_group(group)
+        self._sums.remove(slots, self._table.embeddings[positions])
+        for row_id in selection.ids:
+            self._table.remove(row_id)
+        return Forgotten(tuple(selection.ids), tuple(sort_labels(emptied)), before, self.digest)
+
+    def respect(self, marks: Marks) -> None:
+        """Take over tombstones from elsewhere.
+
+        Raises:
+            RowIdError: If a live row is among them; nothing was taken over.
+        """
+        records = [self.record(position) for position in range(len(self))]
+        rows = _incoming(self._table.embeddings, records)
+        found = Tombstones(self._grid, marks).find(rows)
+        if found:
+            raise RowIdError(
+                f"{len(found)} of {len(rows)} rows were forgotten before (same id, content or a "
+                f"forgotten group): {listing(records[place].id for place in found)}. Forget them "
+                "here too first."
+            )
+        self._tombstones.marks.update(marks)
+
+    # -- for the store ---------------------------------------------------------------------------
+
+    @property
+    def next_id(self) -> int:
+        """Where the counter of generated ids stands."""
+        return self._next_id
+
+    def record(self, position: int) -> Record:
+        """Return everything about the row at a position except its embedding."""
+        info = self._table.infos[position]
+        label = self._sums.label_at(info.slot)
+        return Record(info.id, label, info.groups, info.content, info.serial)
+
+    def restore(self, embeddings: Float32s, records: Sequence[Record], *, next_id: int = 0) -> None:
+        """Put rows back as they were saved, into an empty memory, without asking the tombstones."""
+        if len(self):
+            raise StateError("Expected an empty memory to restore into, but it has rows.")
+        rows = _incoming(embeddings, records)
+        self._store(rows, serials=[record.serial for record in records])
+        self._next_id = max(self._next_id, next_id)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _store(
+        self, rows: Incoming, *, reinstate: bool = False, serials: list[int] | None = None
+    ) -> list[RowId]:
+        ids = self._new_ids(len(rows)) if rows.ids is None else rows.ids
+        if serials is None:
+            serials = list(range(self._next_serial, self._next_serial + len(rows)))
+        slot_of = self._sums.open(rows.labels)
+        slots = [slot_of[encode_key(label)] for label in rows.labels]
+        infos = list(map(RowInfo, ids, slots, rows.groups, rows.contents, serials))
+        start = len(self._table)
+        self._table.append(rows.embeddings, infos)
+        self._sums.add(np.array(slots, np.int64), rows.embeddings)
+        for position, info in enumerate(infos, start):
+            self._hash.add(self._encoded(position))
+            if reinstate:
+                self._tombstones.lift(info.id, info.content, self._table.embeddings[position])
+        self._next_serial = max([self._next_serial, *(serial + 1 for serial in serials)])
+        return ids
+
+    def _note_taken(self, rows: Incoming, problems: Problems) -> None:
+        taken = [row_id for row_id in rows.ids or [] if row_id in self]
+        problems.note_items(taken, "Expected new ids, but these are in use", kind=RowIdError)
+
+    def _note_refused(self, rows: Incoming, forgotten: list[int], problems: Problems) -> None:
+        if forgotten:
+            problems.note(
+                f"{len(forgotten)} of {len(rows)} rows were forgotten before (same id, content "
+                "or a forgotten group). Pass skip_forgotten=True to leave them out, or "
+                "reinstate=True to store them again.",
+                kind=RowIdError,
+            )
+        if len(self) + len(rows) > MAX_ROWS:
+            problems.note(f"Expected at most {MAX_ROWS} rows, but got {len(self) + len(rows)}.")
+
+    def _new_ids(self, count: int) -> list[RowId]:
+        ids: list[RowId] = []
+        while len(ids) < count:
+            candidate = self._next_id
+            self._next_id += 1
+            is_free = candidate not in self
+            if is_free and not self._tombstones.has_id(candidate):
+                ids.append(candidate)
+        return ids
+
+    def _encoded(self, position: int) -> bytes:
+        info = self._table.infos[position]
+        units = self._grid.units(self._table.embeddings[position]).tobytes()
+        label = self._sums.label_at(info.slot)
+        return encode_row(info.id, label, info.groups, bits=self._grid.bits, units=units)
+
+    def _row(self, position: int) -> Row:
+        record = self.record(position)
+        embedding = self._table.embeddings[position].copy()
+        return Row(record.id, record.label, record.groups, embedding)
+
+    def _canonical_positions(self) -> list[int]:
+        infos = self._table.infos
+        return sorted(range(len(infos)), key=lambda position: encode_key(infos[position].id))
+
+
+def _incoming(embeddings: Float32s, records: Sequence[Record]) -> Incoming:
+    return Incoming(
+        embeddings,
+        [record.label for record in records],
+        [record.id for record in records],
+        [record.groups for record in records],
+        [record.content for record in records],
+    )

@@ -1,0 +1,84 @@
+"""Which rows a request means: the union of ids, groups and classes, all or nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from erasable.errors import ArgumentError, Problems, RowIdError
+from erasable.memory._incoming import as_column
+from erasable.memory._keys import as_group, as_id, as_label
+from erasable.typing import Group, Label, RowId
+
+if TYPE_CHECKING:
+    from erasable.memory._memory import Memory
+
+T = TypeVar("T")
+
+_REMEDY = "Pass missing_ok=True to skip what is not in this memory."
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Ids of live rows, each once, and the groups that were named."""
+
+    ids: list[RowId]
+    groups: list[Group]
+
+
+def select(memory: "Memory", *, ids: Any, groups: Any, classes: Any, missing_ok: bool) -> Selection:
+    """Resolve a request against the rows that are live now.
+
+    Raises:
+        ErasableError: If nothing was named, or something named is not there and ``missing_ok`` is
+            False.
+    """
+    if ids is None and groups is None and classes is None:
+        raise ArgumentError("Expected ids, groups or classes to forget, but got none of them.")
+    problems = Problems("forget()")
+    form = Problems("forget()")
+    wanted = _plain(ids, as_id, "ids", form)
+    subjects = _plain(groups, as_group, "groups", form)
+    labels = _plain(classes, as_label, "classes", form)
+    form.raise_if_any()
+    chosen: dict[RowId, None] = dict.fromkeys(row_id for row_id in wanted if row_id in memory)
+    for group in subjects:
+        chosen.update(dict.fromkeys(memory.table.ids_in_group(group)))
+    chosen.update(dict.fromkeys(_ids_of_classes(memory, labels, problems)))
+    _note_missing(memory, wanted, subjects, problems)
+    if not missing_ok:
+        problems.raise_if_any()
+    return Selection(list(chosen), subjects)
+
+
+def _plain(values: Any, convert: Callable[[Any], T], name: str, problems: Problems) -> list[T]:
+    found = [] if values is None else as_column(values, convert, name, None, problems)
+    return list(dict.fromkeys(found)) if name != "classes" else found
+
+
+def _ids_of_classes(memory: "Memory", labels: list[Label], problems: Problems) -> list[RowId]:
+    if not labels:
+        return []
+    slots = [memory.sums.slot(label) for label in labels]
+    unknown = [label for label, slot in zip(labels, slots, strict=True) if slot is None]
+    problems.note_items(unknown, "got unknown classes", remedy=_REMEDY, kind=RowIdError)
+    positions = np.flatnonzero(np.isin(memory.table.slots, [s for s in slots if s is not None]))
+    return [memory.table.infos[position].id for position in positions.tolist()]
+
+
+def _note_missing(
+    memory: "Memory", ids: list[RowId], groups: list[Group], problems: Problems
+) -> None:
+    absent = [row_id for row_id in ids if row_id not in memory]
+    is_gone = {row_id: memory.tombstones.has_id(row_id) for row_id in absent}
+    gone = [row_id for row_id in absent if is_gone[row_id]]
+    unknown = [row_id for row_id in absent if not is_gone[row_id]]
+    problems.note_items(
+        unknown, f"got {len(unknown)} unknown row ids", remedy=_REMEDY, kind=RowIdError
+    )
+    problems.note_items(
+        gone, f"got {len(gone)} row ids forgotten before", remedy=_REMEDY, kind=RowIdError
+    )
+    empty = [group for group in groups if not memory.table.ids_in_group(group)]
+    problems.note_items(empty, "got groups without rows", remedy=_REMEDY, kind=RowIdError)

@@ -1,0 +1,102 @@
+"""Rows side by side in growing arrays, found by id, removed without a gap."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from erasable.typing import Float32s, Group, Ints, RowId
+
+
+@dataclass(frozen=True)
+class RowInfo:
+    """What a table keeps of a row besides its embedding."""
+
+    id: RowId
+    slot: int
+    groups: tuple[Group, ...]
+    content: bytes | None
+    serial: int
+
+
+class RowTable:
+    """Live rows in positions ``0 … len − 1``; positions are nobody else's business.
+
+    Removal moves the last row into the hole and wipes the place it came from, so it costs O(dim),
+    no live row is ever copied twice, and no byte of a removed row stays in the arrays.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self._position: dict[RowId, int] = {}
+        self._embeddings: Float32s = np.zeros((0, dim), np.float32)
+        self._slots: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self._infos: list[RowInfo] = []
+        self._in_group: dict[Group, dict[RowId, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    @property
+    def embeddings(self) -> Float32s:
+        """The live rows themselves, not a copy, (rows, dim)."""
+        return self._embeddings[: len(self)]
+
+    @property
+    def slots(self) -> Ints:
+        """Class slot of each live row, not a copy, (rows,)."""
+        return self._slots[: len(self)]
+
+    @property
+    def infos(self) -> list[RowInfo]:
+        """What is known of each live row, by position."""
+        return self._infos
+
+    def position(self, row_id: RowId) -> int | None:
+        """Return where a row lies now."""
+        return self._position.get(row_id)
+
+    def ids_in_group(self, group: Group) -> list[RowId]:
+        """Return the ids of a group's rows (none if nobody is in it)."""
+        return list(self._in_group.get(group, ()))
+
+    def append(self, embeddings: Float32s, infos: list[RowInfo]) -> None:
+        """Add rows (rows, dim) at the end."""
+        start, end = len(self), len(self) + len(infos)
+        self._reserve(end)
+        self._embeddings[start:end] = embeddings
+        self._slots[start:end] = [info.slot for info in infos]
+        for position, info in enumerate(infos, start):
+            self._position[info.id] = position
+            for group in info.groups:
+                self._in_group.setdefault(group, {})[info.id] = None
+        self._infos += infos
+
+    def remove(self, row_id: RowId) -> None:
+        """Take one row out."""
+        hole, last = self._position.pop(row_id), len(self) - 1
+        self._leave_groups(self._infos[hole])
+        if hole != last:
+            self._embeddings[hole] = self._embeddings[last]
+            self._slots[hole] = self._slots[last]
+            self._infos[hole] = self._infos[last]
+            self._position[self._infos[hole].id] = hole
+        self._embeddings[last] = 0
+        self._slots[last] = 0
+        self._infos.pop()
+
+    def _leave_groups(self, info: RowInfo) -> None:
+        for group in info.groups:
+            members = self._in_group[group]
+            del members[info.id]
+            if not members:
+                del self._in_group[group]
+
+    def _reserve(self, rows: int) -> None:
+        capacity = len(self._slots)
+        if rows > capacity:
+            grown = max(rows, capacity + capacity // 2, 64)
+            embeddings = np.zeros((grown, self._embeddings.shape[1]), np.float32)
+            embeddings[: len(self)] = self.embeddings
+            slots = np.zeros(grown, np.int64)
+            slots[: len(self)] = self.slots
+            self._embeddings, self._slots = embeddings, slots

@@ -1,0 +1,71 @@
+"""What a forgotten row leaves behind: marks that make it recognisable and nothing else."""
+
+import hashlib
+
+from erasable.errors import StateError, listing
+from erasable.memory._grid import Grid
+from erasable.memory._incoming import Incoming
+from erasable.memory._keys import encode_key
+from erasable.memory._marks import CONTENT, GROUP, ID, Marks
+from erasable.typing import Float32s, Group, RowId
+
+
+class Tombstones:
+    """Refuse rows that were forgotten: by id, by content, or by a group that was forgotten whole.
+
+    Args:
+        grid: The grid of the memory's embeddings.
+        marks: Marks to begin with.
+    """
+
+    def __init__(self, grid: Grid, marks: Marks) -> None:
+        self._grid = grid
+        self.marks = marks
+
+    def bury(self, row_id: RowId, content: bytes | None, embedding: Float32s) -> None:
+        """Mark a row as forgotten."""
+        self.marks.add(ID, encode_key(row_id).encode())
+        self.marks.add(CONTENT, self._content(content, embedding))
+
+    def bury_group(self, group: Group) -> None:
+        """Mark a group as forgotten whole."""
+        self.marks.add(GROUP, encode_key(group).encode())
+
+    def lift(self, row_id: RowId, content: bytes | None, embedding: Float32s) -> None:
+        """Unmark a row; marks of its groups stay, for the group's other rows."""
+        self.marks.discard(ID, encode_key(row_id).encode())
+        self.marks.discard(CONTENT, self._content(content, embedding))
+
+    def has_id(self, row_id: RowId) -> bool:
+        """Tell whether a row of this id was forgotten."""
+        return self.marks.has(ID, encode_key(row_id).encode())
+
+    def find(self, rows: Incoming) -> list[int]:
+        """Return the positions of rows that were forgotten before.
+
+        Raises:
+            StateError: If a key is missing, so that nobody can tell.
+        """
+        missing = self.marks.missing_keys
+        if missing:
+            raise StateError(
+                f"Expected the keys of this memory's tombstones, but {listing(missing)} are not "
+                "here, so rows cannot be checked against what was forgotten. Put the key files "
+                "back, or pass reinstate=True."
+            )
+        if not len(self.marks):
+            return []
+        return [position for position in range(len(rows)) if self._is_forgotten(rows, position)]
+
+    def _is_forgotten(self, rows: Incoming, position: int) -> bool:
+        content = self._content(rows.contents[position], rows.embeddings[position])
+        return (
+            (rows.ids is not None and self.has_id(rows.ids[position]))
+            or self.marks.has(CONTENT, content)
+            or any(self.marks.has(GROUP, encode_key(g).encode()) for g in rows.groups[position])
+        )
+
+    def _content(self, content: bytes | None, embedding: Float32s) -> bytes:
+        if content is not None:
+            return content
+        return hashlib.sha256(b"embedding" + self._grid.units(embedding).tobytes()).digest()
