@@ -1,0 +1,64 @@
+"""Any torch module as an encoder."""
+
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from erasable.encoders._base import Encoder
+from erasable.errors import ArgumentError
+
+
+@final
+class ModuleEncoder(Encoder):
+    """A user's network, used as it is; its output must have shape (n, dim).
+
+    Args:
+        input_shape: Shape of one input.
+        module: The network.
+    """
+
+    name = "module"
+
+    def __init__(self, input_shape: tuple[int, ...], module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self._dim = _embedding_size(module, input_shape)
+
+    @property
+    def dim(self) -> int:
+        """Size of an embedding, found by encoding zeros."""
+        return self._dim
+
+    def options(self) -> dict[str, Any]:
+        """Return no options: the caller has to bring the network again."""
+        return {}
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Encode inputs (n, …) into (n, dim)."""
+        encoded: Tensor = self.module(inputs)
+        return encoded
+
+
+def _embedding_size(module: nn.Module, input_shape: tuple[int, ...]) -> int:
+    tensors = [*module.parameters(), *module.buffers()]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            output = module(torch.zeros(2, *input_shape, device=device))
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"Expected the encoder to accept inputs of shape (n, {', '.join(map(str, input_shape))}"
+            f"), but it raised: {error}"
+        ) from error
+    finally:
+        module.train(was_training)
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 2:
+        got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise ArgumentError(
+            f"Expected the encoder to return a tensor of shape (n, dim), but for n = 2 got {got}. "
+            "Cut the network before its head, or add nn.Flatten()."
+        )
+    return output.shape[1]

@@ -1,0 +1,61 @@
+"""Encoders by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from erasable.encoders._base import Encoder
+from erasable.encoders._features import MLP, Identity, RandomFeatures
+from erasable.encoders._module import ModuleEncoder
+from erasable.encoders._small_cnn import SmallCNN
+from erasable.errors import ArgumentError, listing
+
+EncoderFactory = Callable[..., Encoder]
+_ENCODERS: dict[str, EncoderFactory] = {}
+
+
+def register_encoder(name: str, factory: EncoderFactory) -> None:
+    """Make an encoder known as ``factory(input_shape, **options)``; a name is given once."""
+    if name in _ENCODERS:
+        raise ArgumentError(f"Expected a new name, but {name!r} is already registered.")
+    _ENCODERS[name] = factory
+
+
+def build_encoder(
+    encoder: str | nn.Module,
+    input_shape: tuple[int, ...],
+    *,
+    options: dict[str, Any] | None = None,
+    seed: int = 0,
+) -> Encoder:
+    """Build an encoder by name, or wrap a torch module.
+
+    Args:
+        encoder: A registered name, ``"auto"`` (``mlp`` for feature vectors, ``small_cnn`` for
+            images), or any module.
+        input_shape: Shape of one input, without the batch.
+        options: Keyword arguments of the named encoder.
+        seed: Seed of its first weights; the caller's random state is left as it was.
+    """
+    if isinstance(encoder, Encoder) and not options:
+        return encoder
+    if isinstance(encoder, nn.Module):
+        if options:
+            raise ArgumentError("Expected encoder options only with an encoder's name.")
+        return ModuleEncoder(input_shape, encoder)
+    name = ("mlp" if len(input_shape) == 1 else "small_cnn") if encoder == "auto" else encoder
+    if name not in _ENCODERS:
+        known = listing(["auto", *_ENCODERS])
+        raise ArgumentError(f"Expected encoder to be {known} or a module, but got {encoder!r}.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            return _ENCODERS[name](input_shape, **(options or {}))
+        except TypeError as error:
+            raise ArgumentError(f"Expected options of the encoder {name!r}: {error}.") from error
+
+
+for _factory in (Identity, RandomFeatures, MLP, SmallCNN):
+    register_encoder(_factory.name, _factory)

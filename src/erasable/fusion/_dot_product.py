@@ -1,0 +1,79 @@
+"""Dot-product fusion: how much each row's vote weighs, and what the votes add up to."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from erasable.errors import ArgumentError
+
+
+def scale_factor(scale: str | float, dim: int) -> float:
+    """Return the factor on attention scores: ``"sqrt"`` is 1/√dim, ``"none"`` is 1, or a number.
+
+    The paper writes no factor. Embeddings here are layer-normalised, so their dot products grow
+    like dim; 1/√dim keeps the first softmax soft enough to learn from, and is the default.
+    """
+    if scale == "sqrt":
+        return 1 / math.sqrt(dim)
+    if scale == "none":
+        return 1.0
+    if isinstance(scale, (int, float)) and not isinstance(scale, bool) and scale > 0:
+        return float(scale)
+    raise ArgumentError(f"Expected scale 'sqrt', 'none' or a positive number, but got {scale!r}.")
+
+
+class DotProductFusion(nn.Module):
+    """Scores ``(W_q z)ᵀ (W_k s)`` of a query z against rows s (paper sec. 4.1).
+
+    ``W_q`` and ``W_k`` start as the identity, so an untrained fusion is plain similarity. The score
+    is linear in s: it equals ``reader(z)ᵀ s`` with ``reader(z) = W_kᵀ W_q z``, so rows are read as
+    they lie in the memory and no projected copy of them exists to go stale.
+
+    Args:
+        dim: Size of an embedding.
+        scale: Factor on the scores, see `scale_factor`.
+    """
+
+    def __init__(self, dim: int, *, scale: str | float = "sqrt") -> None:
+        super().__init__()
+        self.factor = scale_factor(scale, dim)
+        self.W_q = nn.Parameter(torch.eye(dim))
+        self.W_k = nn.Parameter(torch.eye(dim))
+
+    def forward(self, queries: Tensor) -> Tensor:
+        """Return each query's reader (queries, dim): its dot product with a row is the score."""
+        W_q, W_k = self.W_q.to(queries.dtype), self.W_k.to(queries.dtype)
+        readers: Tensor = queries @ W_q.T @ W_k * self.factor
+        return readers
+
+
+def vote_weights(scores: Tensor) -> Tensor:
+    """Turn scores (queries, rows) into vote weights that sum to one per query.
+
+    A row with score −inf has weight exactly zero.
+    """
+    return scores.softmax(dim=1)
+
+
+def aggregate(weights: Tensor, classes: Tensor, count: int) -> Tensor:
+    """Add up vote weights (queries, rows) per class (rows,): ``Σ α_i y_i``, (queries, count)."""
+    total = weights.new_zeros(len(weights), count)
+    return total.index_add(1, classes, weights)
+
+
+def log_aggregate(scores: Tensor, classes: Tensor, count: int) -> Tensor:
+    """Return ``log aggregate(vote_weights(scores), …)`` without leaving the log domain.
+
+    Classes whose rows all have score −inf get −inf, without a NaN in the gradient.
+    """
+    index = classes.expand_as(scores)
+    lowest = scores.new_full((len(scores), count), -torch.inf)
+    peak = lowest.scatter_reduce(1, index, scores.detach(), "amax")
+    shift = torch.where(peak.isfinite(), peak, 0.0)
+    shifted = (scores - shift.gather(1, index)).exp()
+    sums = aggregate(shifted, classes, count)
+    is_live = sums > 0
+    logs = torch.where(is_live, sums, 1.0).log() + shift
+    logs = logs.masked_fill(~is_live, -torch.inf)
+    return logs - logs.logsumexp(dim=1, keepdim=True)

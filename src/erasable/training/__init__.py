@@ -1,0 +1,19 @@
+"""Training loops: the batch as the memory, checkpoints after each epoch, exact resume."""
+
+from erasable.training._augment import augment
+from erasable.training._batches import epoch_batches
+from erasable.training._config import Augmentation, TrainingConfig
+from erasable.training._loop import train
+from erasable.training._objective import CrossEntropy, InBatchMemory, Objective, StepResult
+
+__all__ = [
+    "Augmentation",
+    "CrossEntropy",
+    "InBatchMemory",
+    "Objective",
+    "StepResult",
+    "TrainingConfig",
+    "augment",
+    "epoch_batches",
+    "train",
+]

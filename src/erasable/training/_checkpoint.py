@@ -1,0 +1,111 @@
+"""The state of a training run on disk: one file, replaced atomically, never pickled."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from erasable.errors import StateError, StoreError
+from erasable.files import write_atomically
+
+_FORMAT = "erasable.checkpoint.1"
+_NAME = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run got: epochs done, and what each one measured."""
+
+    epochs_done: int
+    history: list[dict[str, float]]
+
+
+class Checkpoint:
+    """The last finished epoch of one run, identified by everything the run depends on.
+
+    Args:
+        folder: Where the file lies; created when first saved.
+        identity: Plain values that must be equal for a run to be resumed.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        self._path = folder / _NAME
+        self._identity = dict(identity)
+
+    def save(
+        self, network: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+    ) -> None:
+        """Replace the file by the present state."""
+        tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
+        tensors |= {f"momentum.{k}": v for k, v in _momenta(network, optimizer).items()}
+        meta = {
+            "format": _FORMAT,
+            "identity": json.dumps(self._identity, sort_keys=True),
+            "epochs_done": str(progress.epochs_done),
+            "history": json.dumps(progress.history),
+        }
+        data = safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}, meta)
+        write_atomically(self._path, data)
+
+    def restore(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> Progress | None:
+        """Load the file into network and optimiser; None if there is no file yet.
+
+        Raises:
+            StateError: If the file belongs to a run with other data or settings.
+            StoreError: If the file is damaged.
+        """
+        if not self._path.exists():
+            return None
+        try:
+            with safetensors.safe_open(self._path, "pt") as file:
+                meta = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        except (safetensors.SafetensorError, OSError) as error:
+            raise StoreError(
+                f"Expected a checkpoint in {self._path}, but it is damaged ({error}). Delete it to "
+                "start anew."
+            ) from error
+        self._require_same(meta)
+        network.load_state_dict(_part(tensors, "network."))
+        _set_momenta(network, optimizer, _part(tensors, "momentum."))
+        return Progress(int(meta["epochs_done"]), json.loads(meta["history"]))
+
+    def _require_same(self, meta: Mapping[str, str]) -> None:
+        if meta.get("format") != _FORMAT:
+            raise StoreError(f"Expected {_FORMAT} in {self._path}, but got {meta.get('format')!r}.")
+        found = json.loads(meta["identity"])
+        names = {*found, *self._identity}
+        other = sorted(n for n in names if found.get(n) != self._identity.get(n))
+        if other:
+            raise StateError(
+                f"Expected to resume the run in {self._path}, but it differs in "
+                f"{', '.join(other)}. Use its settings and data, or another folder."
+            )
+
+
+def _momenta(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    named = ((name, optimizer.state.get(p, {})) for name, p in network.named_parameters())
+    return {
+        name: state["momentum_buffer"]
+        for name, state in named
+        if state.get("momentum_buffer") is not None
+    }
+
+
+def _set_momenta(
+    network: nn.Module, optimizer: torch.optim.Optimizer, momenta: Mapping[str, Tensor]
+) -> None:
+    for name, parameter in network.named_parameters():
+        if name in momenta:
+            buffer = torch.empty_like(parameter).copy_(momenta[name])
+            optimizer.state[parameter]["momentum_buffer"] = buffer
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -1,0 +1,76 @@
+"""What a training run is defined by."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from erasable.errors import Problems
+
+Augmentation = Literal["none", "crop", "crop_flip"]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Settings of stochastic gradient descent.
+
+    Attributes:
+        epochs: Passes over the rows.
+        batch_size: Rows per step; batches of an epoch differ by at most one row.
+        learning_rate: Largest learning rate, reached after the warm-up.
+        momentum: Nesterov momentum.
+        weight_decay: L2 penalty, on matrices and kernels only.
+        warmup: Share of the steps with a rising learning rate; afterwards it falls as a cosine.
+        label_smoothing: Share of the target spread evenly over the classes at hand.
+        label_permutation: Draw a new numbering of the classes at each step (paper sec. 3).
+        augmentation: ``none``; ``crop``: shift images by up to an eighth of their side;
+            ``crop_flip``: also mirror them.
+        seed: Everything random follows from it and the epoch's number.
+    """
+
+    epochs: int = 30
+    batch_size: int = 128
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    warmup: float = 0.15
+    label_smoothing: float = 0.0
+    label_permutation: bool = False
+    augmentation: Augmentation = "none"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        problems = Problems("fit()")
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not is_number or not low <= value <= high:
+                problems.note(f"Expected {name} in [{low}, {high}], but got {value!r}.")
+        if self.augmentation not in ("none", "crop", "crop_flip"):
+            problems.note(
+                "Expected augmentation 'none', 'crop' or 'crop_flip', but got "
+                f"{self.augmentation!r}."
+            )
+        problems.raise_if_any()
+
+    def learning_rate_at(self, step: int, steps: int) -> float:
+        """Return the learning rate of a step: linear warm-up, then cosine decay to zero."""
+        rise = max(1, round(self.warmup * steps))
+        if step < rise:
+            return self.learning_rate * (step + 1) / rise
+        done = (step - rise) / max(1, steps - rise)
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("epochs", 0, 10**6),
+    ("batch_size", 2, 10**6),
+    ("learning_rate", 0, 1000),
+    ("momentum", 0, 1),
+    ("weight_decay", 0, 1),
+    ("warmup", 0, 1),
+    ("label_smoothing", 0, 0.99),
+)

@@ -1,0 +1,191 @@
+"""The training loop, on Lightning Fabric."""
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from erasable.errors import StateError
+from erasable.training._augment import augment
+from erasable.training._batches import epoch_batches, steps_per_epoch
+from erasable.training._checkpoint import Checkpoint, Progress
+from erasable.training._config import TrainingConfig
+from erasable.training._display import Display
+from erasable.training._objective import Objective
+from erasable.weights import weights_digest
+
+log = logging.getLogger(__name__)
+
+
+def train(
+    network: nn.Module,
+    objective: Objective,
+    *,
+    inputs: Tensor,
+    classes: Tensor,
+    config: TrainingConfig,
+    device: str = "auto",
+    checkpoint: Path | None = None,
+    verbose: bool = False,
+) -> list[dict[str, float]]:
+    """Train a network in place and return what each epoch measured.
+
+    Everything random follows from ``config.seed`` and the number of the epoch, and the caller's own
+    random state is left as it was; so a run resumed from its checkpoint ends in the same bits as
+    one that was never interrupted.
+
+    Args:
+        network: The network; its forward pass is what ``objective`` expects.
+        objective: From network and batch to loss.
+        inputs: Inputs, (rows, …).
+        classes: Class index per row, (rows,).
+        config: Settings of the run.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        checkpoint: Folder for the state after each epoch; if it has one, the run goes on from
+            there.
+        verbose: Show a progress bar.
+    """
+    fabric = _fabric(device)
+    identity = _identity(network, objective, inputs, classes, config) if checkpoint else {}
+    if inputs.ndim == 4:
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+    module, optimizer = fabric.setup(network, _optimizer(network, config))
+    saved = Checkpoint(checkpoint, identity) if checkpoint else None
+    progress = (saved.restore(network, optimizer) if saved else None) or Progress(0, [])
+    history = list(progress.history)
+    with Display(config.epochs, enabled=verbose, done=progress.epochs_done) as display:
+        for epoch in range(progress.epochs_done, config.epochs):
+            with _seeded(config.seed, epoch):
+                run = _Epoch(fabric, module, optimizer, objective, config, display)
+                history.append(run(inputs, classes, epoch))
+            if saved:
+                saved.save(network, optimizer, Progress(epoch + 1, history))
+    network.eval()
+    return history
+
+
+class _Epoch:
+    """One pass over the rows."""
+
+    def __init__(
+        self,
+        fabric: Any,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        objective: Objective,
+        config: TrainingConfig,
+        display: Display,
+    ) -> None:
+        self._fabric = fabric
+        self._module = module
+        self._optimizer = optimizer
+        self._objective = objective
+        self._config = config
+        self._display = display
+
+    def __call__(self, inputs: Tensor, classes: Tensor, epoch: int) -> dict[str, float]:
+        config = self._config
+        rng = np.random.default_rng([config.seed, epoch])
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        steps = steps_per_epoch(len(inputs), config.batch_size)
+        loss, correct, counted = 0.0, 0, 0
+        self._module.train()
+        batches = epoch_batches(
+            classes.numpy(),
+            config.batch_size,
+            rng,
+            needs_partners=self._objective.needs_partners,
+        )
+        for step, rows in enumerate(batches, epoch * steps):
+            batch = augment(inputs[rows], config.augmentation, generator)
+            labels = self._renumber(classes, generator)[rows]
+            rate = config.learning_rate_at(step, steps * config.epochs)
+            result = self._step(batch, labels, rate)
+            loss += float(result.loss.detach()) * result.counted
+            correct, counted = correct + result.correct, counted + result.counted
+            self._display.step(1 / steps, loss / max(1, counted), correct / max(1, counted))
+        if not np.isfinite(loss):
+            raise StateError(
+                f"Expected a finite loss, but it was {loss} in epoch {epoch + 1}: training has "
+                "diverged. Use a smaller learning rate."
+            )
+        left_out = len(inputs) - counted
+        if left_out:
+            log.info("epoch %d: %d queries had no partner of their class", epoch + 1, left_out)
+        return {
+            "loss": loss / max(1, counted),
+            "accuracy": correct / max(1, counted),
+            "left_out": float(left_out),
+        }
+
+    def _renumber(self, classes: Tensor, generator: torch.Generator) -> Tensor:
+        if not self._config.label_permutation:
+            return classes
+        return torch.randperm(int(classes.max()) + 1, generator=generator)[classes]
+
+    def _step(self, inputs: Tensor, classes: Tensor, rate: float) -> Any:
+        if inputs.ndim == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        device = self._fabric.device
+        result = self._objective(self._module, inputs.to(device), classes.to(device))
+        self._optimizer.zero_grad()
+        self._fabric.backward(result.loss)
+        self._optimizer.step()
+        return result
+
+
+def _fabric(device: str) -> Any:
+    from lightning_fabric import Fabric  # a second to import, so only where it is used
+
+    is_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    precision = "bf16-mixed" if is_cuda and torch.cuda.is_bf16_supported() else "32-true"
+    return Fabric(accelerator=device, devices=1, precision=precision)  # type: ignore[arg-type]  # a literal
+
+
+def _optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    decayed = [p for p in parameters if p.ndim > 1]
+    plain = [p for p in parameters if p.ndim <= 1]
+    groups: list[dict[str, Any]] = [
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": plain, "weight_decay": 0.0},
+    ]
+    return torch.optim.SGD(
+        [group for group in groups if group["params"]],
+        lr=config.learning_rate,
+        momentum=config.momentum,
+        nesterov=config.momentum > 0,
+    )
+
+
+@contextlib.contextmanager
+def _seeded(seed: int, epoch: int) -> Iterator[None]:
+    """Seed what a network draws from torch's global state (dropout), and put that state back."""
+    with torch.random.fork_rng():
+        torch.manual_seed(int(np.random.default_rng([seed, epoch, 1]).integers(2**62)))
+        yield
+
+
+def _identity(
+    network: nn.Module,
+    objective: Objective,
+    inputs: Tensor,
+    classes: Tensor,
+    config: TrainingConfig,
+) -> dict[str, Any]:
+    data = hashlib.sha256(inputs.contiguous().numpy().tobytes())
+    data.update(classes.numpy().tobytes())
+    return {
+        **config.as_dict(),
+        "objective": objective.describe(),
+        "data": data.hexdigest(),
+        "first weights": weights_digest(network),
+    }
