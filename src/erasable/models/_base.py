@@ -1,0 +1,156 @@
+"""What the classifiers share: scikit-learn's conventions, inputs, and the training run."""
+
+import contextlib
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from erasable.encoders import Encoder, build_encoder
+from erasable.errors import ArgumentError
+from erasable.models._inputs import as_float32, as_images, as_tensor
+from erasable.models._provenance import Provenance, attach, provenance_of
+from erasable.training import Objective, TrainingConfig, train
+from erasable.typing import Float32s, Label
+
+
+class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is untyped
+    """A scikit-learn classifier around an encoder. Subclasses add the head and are final."""
+
+    encoder: str | nn.Module
+    encoder_options: dict[str, Any] | None
+    random_state: Any
+    device: str
+    checkpoint: str | Path | None
+    verbose: int
+    network_: Any
+    input_shape_: tuple[int, ...]
+
+    # -- prediction ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return class probabilities, (n, classes), in the order of ``classes_``."""
+
+    @property
+    @abstractmethod
+    def classes_(self) -> npt.NDArray[Any]:
+        """Labels the model can answer with, sorted."""
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the most probable label of each input, (n,).
+
+        Args:
+            X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).
+        """
+        probabilities = self.predict_proba(X)
+        labels: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    def _check_inputs(self, X: Any, *, reset: bool) -> Float32s:
+        shape = np.shape(X) if isinstance(X, (np.ndarray, Tensor)) else None
+        if shape is not None and len(shape) > 2:
+            return self._check_images(np.asarray(X), reset=reset)
+        checked = validate_data(self, X, reset=reset, dtype=[np.float32, np.float64, np.uint8])
+        inputs = as_float32(checked)
+        self._require_shape(inputs, reset=reset)
+        return inputs
+
+    def _check_images(self, images: npt.NDArray[Any], *, reset: bool) -> Float32s:
+        if images.dtype.kind not in "fiub":
+            raise ArgumentError(f"Expected images to be numbers, but got dtype {images.dtype}.")
+        inputs = as_float32(as_images(images))
+        if not np.isfinite(inputs).all():
+            raise ArgumentError("Expected finite images, but X contains NaN or infinity.")
+        if not len(inputs):
+            raise ArgumentError("Expected at least one image, but got none.")
+        self._require_shape(inputs, reset=reset)
+        return inputs
+
+    def _require_shape(self, inputs: Float32s, *, reset: bool) -> None:
+        if reset:
+            self.input_shape_ = inputs.shape[1:]
+        elif inputs.shape[1:] != self.input_shape_:
+            raise ArgumentError(
+                f"Expected inputs of shape (n, {', '.join(map(str, self.input_shape_))}), but got "
+                f"{inputs.shape}."
+            )
+
+    # -- building and training -------------------------------------------------------------------
+
+    def _config(self) -> TrainingConfig:
+        names = {field.name for field in fields(TrainingConfig)} & set(self.get_params(deep=False))
+        settings = {name: getattr(self, name) for name in names}
+        return TrainingConfig(**settings, seed=self._seed())
+
+    @contextlib.contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Put every attribute back as it was if the block raises."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _own_encoder(self) -> str | nn.Module:
+        """Return the encoder parameter; a module as a copy, so that the user's stays as it is."""
+        is_module = isinstance(self.encoder, nn.Module)
+        return copy.deepcopy(self.encoder) if is_module else self.encoder
+
+    def _build_encoder(self, seed: int) -> tuple[Encoder, Provenance]:
+        """Return an encoder to train or freeze, and what its weights have seen."""
+        given = self._own_encoder()
+        encoder = build_encoder(given, self.input_shape_, options=self.encoder_options, seed=seed)
+        known = provenance_of(given) if isinstance(given, nn.Module) else Provenance()
+        return encoder, known
+
+    def _train(
+        self, objective: Objective, inputs: Float32s, classes: Tensor, config: TrainingConfig
+    ) -> list[dict[str, float]]:
+        return train(
+            self.network_,
+            objective,
+            inputs=as_tensor(inputs),
+            classes=classes,
+            config=config,
+            device=self.device,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            verbose=bool(self.verbose),
+        )
+
+    def _record(self, provenance: Provenance) -> None:
+        """Tie the record to the weights, also where a user may pick up the encoder alone."""
+        encoder = self.network_.encoder
+        inner = getattr(encoder, "module", None)
+        for network in (self.network_, encoder, inner):
+            if isinstance(network, nn.Module):
+                attach(network, provenance)
+
+    def _require_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+
+def class_indices(labels: list[Label], classes: list[Label]) -> Tensor:
+    """Return each label's place among the sorted classes, (rows,)."""
+    place = {(type(label), label): index for index, label in enumerate(classes)}
+    return torch.tensor([place[type(label), label] for label in labels])

@@ -1,0 +1,100 @@
+"""Encoder, normalisation and head put together, and run in eval mode."""
+
+from collections.abc import Iterator
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from erasable.encoders import Encoder
+from erasable.errors import ArgumentError
+from erasable.fusion import DotProductFusion
+
+
+class EmbeddingNorm(nn.Module):
+    """Layer normalisation without weights: every embedding has mean square one.
+
+    Rows are normalised before they are stored, so class means stay linear in the rows, and the
+    values fit the memory's grid whatever the encoder.
+    """
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Normalise embeddings (n, dim)."""
+        return nn.functional.layer_norm(embeddings, embeddings.shape[1:])
+
+
+def embedding_norm(normalize: str, encoder: Encoder) -> nn.Module:
+    """Return the normalisation: ``layer``, ``none``, or ``auto``.
+
+    ``auto`` leaves ``identity`` and ``random_features`` as they are: their scale carries meaning.
+    """
+    if normalize not in ("auto", "layer", "none"):
+        raise ArgumentError(f"Expected normalize 'auto', 'layer' or 'none', but got {normalize!r}.")
+    is_plain = encoder.name in ("identity", "random_features") and normalize == "auto"
+    return nn.Identity() if is_plain or normalize == "none" else EmbeddingNorm()
+
+
+@final
+class SPMNetwork(nn.Module):
+    """The weights of a semi-parametric classifier: encoder and fusion."""
+
+    def __init__(self, encoder: Encoder, norm: nn.Module, fusion: DotProductFusion) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.norm = norm
+        self.fusion = fusion
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings and readers of inputs, both (n, dim)."""
+        embeddings: Tensor = self.norm(self.encoder(inputs))
+        return embeddings, self.fusion(embeddings)
+
+
+@final
+class ParametricNetwork(nn.Module):
+    """The same encoder with an ordinary linear head."""
+
+    def __init__(self, encoder: Encoder, norm: nn.Module, classes: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.norm = norm
+        self.head = nn.Linear(encoder.dim, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits of inputs, (n, classes)."""
+        logits: Tensor = self.head(self.norm(self.encoder(inputs)))
+        return logits
+
+
+def evaluate(
+    network: nn.Module, inputs: Tensor, *, is_precise: bool, batch_size: int = 256
+) -> Iterator[Tensor]:
+    """Yield a network's output per batch of inputs (n, …), in eval mode, without gradients.
+
+    Args:
+        network: The network; left in eval mode.
+        inputs: Inputs on the CPU.
+        is_precise: Compute in float64 on the CPU, with a temporary copy of the weights.
+        batch_size: Inputs at a time.
+    """
+    network.eval()
+    state: dict[str, Tensor] = {}
+    if is_precise:
+        state = {
+            k: v.cpu().double() if v.is_floating_point() else v.cpu() for k, v in _state(network)
+        }
+    device = next((value.device for _, value in _state(network)), torch.device("cpu"))
+    with torch.inference_mode():
+        for start in range(0, len(inputs), batch_size):
+            batch = inputs[start : start + batch_size]
+            if batch.ndim == 4:
+                batch = batch.contiguous(memory_format=torch.channels_last)
+            if is_precise:
+                yield functional_call(network, state, (batch.double(),))
+            else:
+                yield network(batch.float().to(device)).cpu()
+
+
+def _state(network: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*network.named_parameters(), *network.named_buffers()]

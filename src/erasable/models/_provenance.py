@@ -1,0 +1,119 @@
+"""What a network's weights were trained on, and so how far forgetting a row reaches.
+
+A model records what its weights saw. The record travels with the network, is tied to its weights by
+their digest, and is only ever trusted in the safe direction: weights that changed since, a record
+that is missing, or a key that is not at hand count as "may have seen everything".
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from erasable.memory import CONTENT, ID, Marks, encode_key
+from erasable.store import Basis, Level
+from erasable.typing import RowId
+from erasable.weights import weights_digest
+
+_ATTRIBUTE = "_erasable_provenance"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing the weights were trained on.
+
+    Attributes:
+        basis: ``recorded``: rows that training saw, as keyed marks. ``declared``: a source the user
+            names and vouches for. ``unknown``: anything at all.
+        name: What to call it.
+        marks: For ``recorded``: ids and contents of the rows.
+    """
+
+    basis: Basis
+    name: str
+    marks: Marks | None = None
+
+    def may_hold(self, row_id: RowId, content: bytes | None) -> bool:
+        """Tell whether a row may have been among the data; if nobody can tell, it may."""
+        if self.basis == "declared":
+            return False
+        if self.marks is None or self.marks.missing_keys:
+            return True
+        has_id = self.marks.has(ID, encode_key(row_id).encode())
+        return has_id or (content is not None and self.marks.has(CONTENT, content))
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Everything the weights were trained on; no source means they were only drawn at random."""
+
+    sources: tuple[Source, ...] = ()
+
+    def plus(self, source: Source) -> "Provenance":
+        """Return the record after training on one more source."""
+        return Provenance((*self.sources, source))
+
+    def level(self, rows: Iterable[tuple[RowId, bytes | None]]) -> tuple[Level, Basis]:
+        """Return the level at which a request for rows (id, content) is honoured, and how we know.
+
+        The level of a request is that of its weakest row.
+        """
+        wanted = list(rows)
+        suspects = [s for s in self.sources if any(s.may_hold(*row) for row in wanted)]
+        if not suspects:
+            is_declared = any(source.basis == "declared" for source in self.sources)
+            return "exact", "declared" if is_declared else "recorded"
+        is_recorded = any(s.basis == "recorded" and _can_tell(s) for s in suspects)
+        return "memory", "recorded" if is_recorded else "unknown"
+
+
+UNKNOWN = Provenance((Source("unknown", "weights of unknown origin"),))
+
+
+def record_rows(name: str, ids: Sequence[RowId], contents: Sequence[bytes]) -> Source:
+    """Return the record of training on rows, kept as keyed marks of their ids and contents."""
+    marks = Marks()
+    for row_id, content in zip(ids, contents, strict=True):
+        marks.add(ID, encode_key(row_id).encode())
+        marks.add(CONTENT, content)
+    return Source("recorded", name, marks)
+
+
+def attach(network: nn.Module, provenance: Provenance) -> None:
+    """Tie a record to a network and to the weights it has now."""
+    setattr(network, _ATTRIBUTE, (weights_digest(network), provenance))
+
+
+def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenance:
+    """Return what is known of a network's weights; a stale or missing record counts as unknown.
+
+    A network without weights has nothing to have learnt with.
+
+    Args:
+        network: The network.
+        digest: Digest of its present weights, if the caller has it already.
+    """
+    if not network.state_dict():
+        return Provenance()
+    found = getattr(network, _ATTRIBUTE, None)
+    if found is None or found[0] != (digest or weights_digest(network)):
+        return UNKNOWN
+    provenance: Provenance = found[1]
+    return provenance
+
+
+def declare(network: nn.Module, source: str) -> nn.Module:
+    """State that a network's present weights were trained on a public source and nothing else.
+
+    Rows then forgotten are reported ``exact`` on the basis ``declared``: the statement is yours.
+
+    Args:
+        network: The network; it is returned as it is.
+        source: What it was trained on, for instance ``"ImageNet-1k"``.
+    """
+    attach(network, Provenance((Source("declared", source),)))
+    return network
+
+
+def _can_tell(source: Source) -> bool:
+    return source.marks is not None and not source.marks.missing_keys

@@ -1,0 +1,162 @@
+"""An `SPMClassifier` as a directory, and back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from torch import nn
+
+from erasable._version import __version__
+from erasable.encoders import ModuleEncoder, build_encoder
+from erasable.errors import ArgumentError, StateError, StoreError
+from erasable.fusion import DotProductFusion
+from erasable.memory import Marks, keyring
+from erasable.models._networks import SPMNetwork, embedding_norm
+from erasable.models._provenance import Provenance, Source
+from erasable.store import Basis, ModelDirectory, SavedSource
+
+if TYPE_CHECKING:
+    from erasable.models._spm import SPMClassifier
+
+_KIND = "SPMClassifier"
+_NOT_SAVED = {"encoder", "encoder_options", "random_state", "device", "checkpoint", "verbose"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model was last loaded from or saved to, and the state of the rows there."""
+
+    path: Path
+    generation: int
+    revision: int
+
+
+def save(model: "SPMClassifier", path: Path, *, overwrite: bool) -> Place:
+    """Write a model to a directory; return where its rows stand there.
+
+    A directory that this model came from is brought up to date in one transaction. Any other model
+    there is replaced only if ``overwrite`` says so, and what was forgotten there stays forgotten.
+    """
+    path = path.resolve()
+    directory = ModelDirectory(path)
+    tensors = model.network_.state_dict()
+    _persist_keys(model)
+    place = model.place_
+    if place and place.path == path and directory.exists:
+        config = directory.read_config()
+        if config.get("weights") == model.weights_digest:
+            revision = directory.rows.update(
+                model.memory, generation=place.generation, revision=place.revision
+            )
+            directory.write_config(_config(model, model.weights_digest, place.generation))
+            return Place(path, place.generation, revision)
+    _make_room(model, directory, overwrite)
+    digest = directory.write_weights(tensors)
+    generation = directory.rows.append(model.memory, _saved_sources(model.provenance_))
+    directory.write_config(_config(model, digest, generation))
+    directory.clean(digest=digest, generation=generation)
+    return Place(path, generation, 0)
+
+
+def load(path: str | Path, *, encoder: nn.Module | None = None) -> "SPMClassifier":
+    """Read a saved model.
+
+    Args:
+        path: The directory that `SPMClassifier.save` wrote.
+        encoder: The network, if the model was made with one of your own modules; its weights are
+            replaced by the saved ones. Models with a named encoder need none.
+
+    Raises:
+        StoreError: If the directory is missing, damaged, or not a model.
+    """
+    directory = ModelDirectory(Path(path).resolve())
+    config = directory.read_config()
+    try:
+        model = _build(config, encoder)
+    except (KeyError, TypeError, ArgumentError) as error:
+        raise StoreError(
+            f"Expected a complete config.json in {directory.path}, but: {error!r}."
+        ) from error
+    try:
+        model.network_.load_state_dict(directory.read_weights(config.get("weights")))
+    except RuntimeError as error:
+        raise StoreError(
+            f"Expected weights in {directory.path} that fit its encoder, but: {error}"
+        ) from error
+    saved = directory.rows.read(int(config["generation"]))
+    model.memory_ = saved.memory
+    model._record(_provenance(saved.sources))
+    model.place_ = Place(directory.path, saved.generation, saved.revision)
+    return model
+
+
+def _build(config: dict[str, Any], encoder: nn.Module | None) -> "SPMClassifier":
+    from erasable.models._spm import SPMClassifier
+
+    chosen, options = config["encoder"]["name"], config["encoder"]["options"]
+    if chosen == ModuleEncoder.name and encoder is not None:
+        chosen = encoder
+    elif chosen == ModuleEncoder.name:
+        raise StateError(
+            "Expected load(path, encoder=network), because this model was made with a network of "
+            "your own: pass one of the same architecture; its weights are loaded."
+        )
+    model = SPMClassifier(chosen, encoder_options=options or None, **config["parameters"])
+    model.input_shape_ = tuple(config["input_shape"])
+    if len(model.input_shape_) == 1:
+        model.n_features_in_ = model.input_shape_[0]
+    if config["feature_names"]:
+        model.feature_names_in_ = config["feature_names"]
+    built = build_encoder(model._own_encoder(), model.input_shape_, options=options or None)
+    norm = embedding_norm(model.normalize, built)
+    fusion = DotProductFusion(built.dim, scale=model.scale)
+    model._adopt(SPMNetwork(built, norm, fusion).eval(), Marks())
+    return model
+
+
+def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, Any]:
+    encoder = model.network_.encoder
+    parameters = model.get_params(deep=False)
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "kind": _KIND,
+        "erasable": __version__,
+        "weights": digest,
+        "generation": generation,
+        "encoder": {"name": encoder.name, "options": encoder.options()},
+        "input_shape": list(model.input_shape_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "parameters": {k: v for k, v in parameters.items() if k not in _NOT_SAVED},
+    }
+
+
+def _make_room(model: "SPMClassifier", directory: ModelDirectory, overwrite: bool) -> None:
+    if directory.exists:
+        if not overwrite:
+            raise StoreError(
+                f"Expected a new directory, but {directory.path} already holds a model. Choose "
+                "another one, or pass overwrite=True to replace it."
+            )
+        directory.read_config()
+        model.memory.respect(directory.rows.tombstones())
+    elif not directory.is_free:
+        raise StoreError(
+            f"Expected a new or empty directory, but {directory.path} holds other files."
+        )
+    directory.path.mkdir(parents=True, exist_ok=True)
+
+
+def _persist_keys(model: "SPMClassifier") -> None:
+    marks = [model.memory.tombstones.marks]
+    marks += [source.marks for source in model.provenance_.sources if source.marks is not None]
+    for key_id in {key_id for some in marks for key_id in some.key_ids}:
+        if keyring.get(key_id) is not None:
+            keyring.persist(key_id)
+
+
+def _saved_sources(provenance: Provenance) -> list[SavedSource]:
+    return [SavedSource(s.basis, s.name, s.marks) for s in provenance.sources]
+
+
+def _provenance(sources: list[SavedSource]) -> Provenance:
+    return Provenance(tuple(Source(cast(Basis, s.basis), s.name, s.marks) for s in sources))

@@ -1,0 +1,108 @@
+"""The directory of a saved model: ``config.json``, weights named by digest, ``rows.sqlite``."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from erasable.errors import StoreError
+from erasable.files import sync_folder, write_atomically
+from erasable.store._rows_file import RowsFile
+from erasable.weights import tensors_digest
+
+FORMAT = "erasable.model.1"
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+class ModelDirectory:
+    """A saved model on disk.
+
+    ``config.json`` is the commit point: it names the weights by digest and the generation of rows,
+    and is replaced atomically after both are on disk. Whatever it does not name is not part of the
+    model.
+
+    Args:
+        path: The directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = RowsFile(path / "rows.sqlite")
+
+    @property
+    def exists(self) -> bool:
+        """Whether a model was committed here."""
+        return (self.path / "config.json").is_file()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a new model can be written here: nothing there yet, or an unfinished save."""
+        if not self.path.exists():
+            return True
+        ours = re.compile(r"\.?(rows\.sqlite.*|weights-.*|config\.json.+)")
+        return self.path.is_dir() and all(ours.fullmatch(p.name) for p in self.path.iterdir())
+
+    def read_config(self) -> dict[str, Any]:
+        """Return the configuration.
+
+        Raises:
+            StoreError: If this is not a saved model, or one of another format.
+        """
+        path = self.path / "config.json"
+        if not path.is_file():
+            raise StoreError(
+                f"Expected a saved model in {self.path}, but there is no config.json. "
+                "Give the directory that save() or 'erasable train' wrote."
+            )
+        try:
+            config = json.loads(path.read_bytes())
+        except (ValueError, OSError) as error:
+            raise StoreError(f"Expected JSON in {path}, but it is damaged: {error}.") from error
+        if not isinstance(config, dict) or config.get("format") != FORMAT:
+            found = config.get("format") if isinstance(config, dict) else config
+            raise StoreError(f"Expected the format {FORMAT!r} in {path}, but got {found!r}.")
+        return config
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Commit: from here on the directory is the model that the configuration describes."""
+        text = json.dumps({"format": FORMAT, **config}, indent=2, sort_keys=True)
+        write_atomically(self.path / "config.json", text.encode() + b"\n")
+
+    def write_weights(self, tensors: dict[str, Tensor]) -> str:
+        """Write weights under the name of their digest and return it."""
+        digest = tensors_digest(tensors)
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        write_atomically(self._weights(digest), safetensors.torch.save(plain))
+        return digest
+
+    def read_weights(self, digest: object) -> dict[str, Tensor]:
+        """Read weights back and check them against their digest."""
+        if not isinstance(digest, str) or not _HEX.fullmatch(digest):
+            raise StoreError(f"Expected a digest of weights in the config, but got {digest!r}.")
+        path = self._weights(digest)
+        if not path.is_file():
+            raise StoreError(f"Expected weights in {path}, but the file is not there.")
+        try:
+            tensors: dict[str, Tensor] = safetensors.torch.load(path.read_bytes())
+        except safetensors.SafetensorError as error:
+            raise StoreError(f"Expected weights in {path}, but it is damaged: {error}.") from error
+        if tensors_digest(tensors) != digest:
+            raise StoreError(
+                f"Expected the weights in {path} to match their name, but they do not."
+            )
+        return tensors
+
+    def clean(self, *, digest: str, generation: int) -> None:
+        """Remove what an earlier or unfinished save left behind."""
+        self.rows.keep_only(generation)
+        for path in [*self.path.glob("weights-*.safetensors"), *self.path.glob(".*.tmp")]:
+            if path != self._weights(digest):
+                path.unlink()
+        sync_folder(self.path)
+
+    def _weights(self, digest: str) -> Path:
+        return self.path / f"weights-{digest[:16]}.safetensors"

@@ -1,0 +1,51 @@
+"""What a forget request is answered with."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Level = Literal["exact", "certified", "memory"]
+"""How far a forget reaches: see the page on levels in the documentation."""
+
+Basis = Literal["recorded", "declared", "unknown"]
+"""How the level is known: seen by the library, stated by the user, or not at all."""
+
+FORMAT = "erasable.receipt.1"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A record of one forget request.
+
+    Attributes:
+        format: Kind and version of this record.
+        request_id: The caller's name for the request, or a generated one.
+        time: When it was done, UTC, ISO 8601.
+        rows: How many rows were forgotten from the memory.
+        digest_before: Digest of the memory before.
+        digest_after: Digest of the memory after; that of a memory that never held the rows.
+        weights_digest: Digest of the weights, which forgetting does not touch.
+        level: ``exact``: the weights never saw the rows. ``memory``: they did, or may have; the
+            rows no longer vote, but the weights still carry what they learnt.
+        basis: How the level is known.
+        signature: Filled in by a store that signs.
+    """
+
+    format: str
+    request_id: str
+    time: str
+    rows: int
+    digest_before: str
+    digest_after: str
+    weights_digest: str
+    level: Level
+    basis: Basis
+    signature: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """Return canonical JSON: sorted keys, no spaces, ASCII."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
