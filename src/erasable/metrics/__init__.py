@@ -1,0 +1,34 @@
+"""How close an unlearned model is to its oracle, and how long forgetting took."""
+
+from erasable.metrics._gaps import AccuracyGap, PredictionGap
+from erasable.metrics._kl import KLOracleUnlearned, KLUnlearnedOracle
+from erasable.metrics._time import ForgetTime, time_forget
+from erasable.metrics.functional import (
+    ClaimBounds,
+    accuracy,
+    accuracy_gap,
+    claim,
+    error_rate,
+    floored_log,
+    kl_oracle_unlearned,
+    kl_unlearned_oracle,
+    prediction_gap,
+)
+
+__all__ = [
+    "AccuracyGap",
+    "ClaimBounds",
+    "ForgetTime",
+    "KLOracleUnlearned",
+    "KLUnlearnedOracle",
+    "PredictionGap",
+    "accuracy",
+    "accuracy_gap",
+    "claim",
+    "error_rate",
+    "floored_log",
+    "kl_oracle_unlearned",
+    "kl_unlearned_oracle",
+    "prediction_gap",
+    "time_forget",
+]
