@@ -1,0 +1,51 @@
+"""The command line: thin commands, no logic."""
+
+import sys
+
+import typer
+
+from erasable import __version__
+from erasable.cli._demo import demo
+from erasable.cli._find import find
+from erasable.cli._forget import forget
+from erasable.cli._info import info
+from erasable.cli._predict import predict
+from erasable.cli._remember import remember
+from erasable.cli._train import train
+from erasable.cli._votes import votes
+from erasable.errors import ErasableError
+
+app = typer.Typer(
+    name="erasable",
+    help="Neural networks that forget on request.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (demo, train, predict, votes, forget, remember, find, info):
+    app.command()(command)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        print(f"erasable {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Neural networks that forget on request."""
+
+
+def main() -> None:
+    """Run the command line; expected errors end it with their message and exit code 1."""
+    try:
+        app()
+    except ErasableError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,92 @@
+"""What the commands share: arguments, output, and names of rows on a command line."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from erasable.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from erasable.memory import Memory
+
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of the model.")]
+DataPath = Annotated[
+    Path, typer.Argument(metavar="DATA", help="An .npz file with X and, as needed, y, ids, groups.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Id of a row; can be repeated.")]
+Groups = Annotated[list[str] | None, typer.Option("--group", help="A group; can be repeated.")]
+Classes = Annotated[list[str] | None, typer.Option("--class", help="A class; can be repeated.")]
+
+
+def emit(document: dict[str, Any], *, as_json: bool, lines: Iterable[str]) -> None:
+    """Print a result: as one JSON document, or as lines for a person."""
+    if as_json:
+        print(json.dumps(document, default=_plain))
+    else:
+        for line in lines:
+            print(line)
+
+
+def say(message: str) -> None:
+    """Print a remark to standard error, where it does not mix with results."""
+    print(message, file=sys.stderr)
+
+
+def resolve(
+    memory: "Memory", *, ids: list[str] | None, groups: list[str] | None, classes: list[str] | None
+) -> dict[str, Any]:
+    """Turn words of a command line into the ids, groups and labels that the memory has.
+
+    A word is text or, if it reads as one, a number: ``7`` finds the id 7 as well as ``"7"``. Where
+    both exist, ``i:7`` and ``s:7`` tell them apart.
+    """
+    from erasable.memory import encode_key
+
+    labels = {encode_key(label) for label in memory.classes}
+    return {
+        "ids": _each(ids, lambda value: value in memory),
+        "groups": _each(groups, lambda value: bool(memory.table.ids_in_group(value))),
+        "classes": _each(classes, lambda value: encode_key(value) in labels),
+    }
+
+
+def _each(words: list[str] | None, exists: Callable[[Any], bool]) -> list[Any] | None:
+    return None if words is None else [_value(word, exists) for word in words]
+
+
+def _value(word: str, exists: Callable[[Any], bool]) -> Any:
+    found = [value for value in _readings(word) if exists(value)]
+    if len(found) > 1:
+        shown = " and ".join(repr(value) for value in found)
+        raise ArgumentError(
+            f"Expected one meaning of {word!r}, but {shown} exist. Write 's:{word}' for the text "
+            f"or 'i:{word}' for the number."
+        )
+    return found[0] if found else word
+
+
+def _readings(word: str) -> list[Any]:
+    from erasable.memory import decode_key
+
+    readings: list[Any] = [word]
+    for convert in (int, float):
+        try:
+            readings.append(convert(word))
+            break
+        except ValueError:
+            continue
+    if word in ("True", "False"):
+        readings.append(word == "True")
+    with contextlib.suppress(ArgumentError):
+        readings.append(decode_key(word))
+    return readings
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -1,0 +1,56 @@
+"""``erasable forget``."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve
+
+
+def forget(
+    model: ModelPath,
+    ids: Ids = None,
+    groups: Groups = None,
+    classes: Classes = None,
+    missing_ok: Annotated[bool, typer.Option(help="Skip what is not in the memory.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Only tell what would happen.")] = False,
+    request_id: Annotated[str | None, typer.Option(help="Your name for the request.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Forget rows from the memory of a model; the receipt is printed once it is on disk.
+
+    Everything named is forgotten, or, if something is not there, nothing.
+
+    \b
+    Examples:
+      erasable forget model --group user-42
+      erasable forget model --id a17 --id a18 --dry-run
+      erasable forget model --class cat --request-id REQ-7 --json
+    """
+    from erasable.models import load
+
+    classifier = load(model)
+    chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
+    if dry_run:
+        plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True)
+        document = {**asdict(plan), "drift": [[k, v] for k, v in plan.drift.items()]}
+        lines = [f"would forget {plan.rows} rows; level {plan.level} ({plan.basis})"]
+        lines += [f"class {label!r} would be empty" for label in plan.emptied]
+        lines += [f"class {k!r}: prototype would move by {v:.2%}" for k, v in plan.drift.items()]
+        emit(document, as_json=as_json, lines=lines)
+        return
+    receipt = classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
+    classifier.save(model)
+    lines = [f"{name:15} {value}" for name, value in receipt.to_dict().items() if value is not None]
+    emit(receipt.to_dict(), as_json=as_json, lines=[*lines, "", EXPLAINED[receipt.level]])
+
+
+EXPLAINED = {
+    "exact": "The weights never saw these rows: the model is now what it would be without them.",
+    "memory": (
+        "These rows no longer vote in any prediction. The weights were, or may have been, trained "
+        "on them and still carry what they learnt."
+    ),
+    "certified": "The weights depend on any one of these rows only within the privacy bound.",
+}

@@ -1,0 +1,76 @@
+"""Rows in ``.npz`` files."""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from erasable.errors import ArgumentError, Problems
+
+_KNOWN = ("X", "y", "ids", "groups")
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Inputs and, where the file has them, labels, ids and groups."""
+
+    X: npt.NDArray[Any]
+    y: npt.NDArray[Any] | None
+    ids: list[Any] | None
+    groups: list[list[Any]] | None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def read_arrays(path: Path, *, needs_labels: bool = False) -> Arrays:
+    """Read ``X`` and, if there, ``y``, ``ids`` and ``groups`` from an ``.npz`` file.
+
+    ``groups`` is (rows,) for one group per row or (rows, k) for several; empty text means none.
+    Nothing in the file is ever run: arrays of Python objects are refused.
+
+    Raises:
+        ArgumentError: If the file is missing, damaged, incomplete or inconsistent; all at once.
+    """
+    arrays = _read(path)
+    problems = Problems(str(path))
+    needed = ("X", "y") if needs_labels else ("X",)
+    problems.note_items(
+        [name for name in needed if name not in arrays],
+        "Expected arrays named X (inputs), y (labels), ids and groups, but these are missing",
+        remedy="Write them with numpy.savez(path, X=…, y=…).",
+    )
+    problems.note_items(
+        sorted(set(arrays) - set(_KNOWN)), f"Expected only {', '.join(_KNOWN)}, but also got"
+    )
+    lengths = {name: array.shape[:1] for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        problems.note(f"Expected arrays of one length, but got {lengths}.")
+    problems.raise_if_any()
+    ids = arrays["ids"].tolist() if "ids" in arrays else None
+    groups = _groups(arrays["groups"]) if "groups" in arrays else None
+    return Arrays(arrays["X"], arrays.get("y"), ids, groups)
+
+
+def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ArgumentError(f"Expected an .npz file, but {path} holds a single array.")
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise ArgumentError(f"Expected an .npz file, but there is no {path}.") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError(
+            f"Expected an .npz file of plain arrays, but {path} cannot be read: {error}"
+        ) from error
+
+
+def _groups(array: npt.NDArray[Any]) -> list[list[Any]]:
+    rows = array.reshape(len(array), -1).tolist()
+    return [[group for group in row if group != ""] for row in rows]
