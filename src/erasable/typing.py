@@ -17,4 +17,7 @@ Label = str | int | float | bool
 Floats = npt.NDArray[np.floating[Any]]
 Float32s = npt.NDArray[np.float32]
 Float64s = npt.NDArray[np.float64]
+Units = npt.NDArray[np.int32]
+"""Embeddings in grid units: the integers that their values are multiples of."""
+
 Ints = npt.NDArray[np.int64]

@@ -14,12 +14,12 @@ GRID = Grid(2)
 
 
 def rows_of(units):
-    return np.array(units, np.float32).reshape(-1, 2) * np.float32(GRID.step)
+    return np.array(units, np.int32).reshape(-1, 2)
 
 
 def add(sums, labels, units):
     slot_of = sums.open(labels)
-    slots = np.array([slot_of[encode_key(label)] for label in labels], np.int64)
+    slots = [slot_of[encode_key(label)] for label in labels]
     sums.add(slots, rows_of(units))
     return slots
 
@@ -86,7 +86,7 @@ def test_a_live_class_keeps_its_slot():
 def emptied():
     sums = ClassSums(2, GRID)
     add(sums, ["a", "secret", "z"], [(1, 2), (3, 4), (5, 6)])
-    sums.remove(np.array([1]), rows_of([(3, 4)]))
+    sums.remove([1], rows_of([(3, 4)]))
     return sums
 
 
@@ -113,7 +113,7 @@ def test_the_slot_of_an_emptied_class_is_used_again():
 
 def test_the_lowest_free_slot_is_used_first():
     sums = emptied()
-    sums.remove(np.array([2]), rows_of([(5, 6)]))
+    sums.remove([2], rows_of([(5, 6)]))
     assert sums.open(["new"]) == {"s:new": 1}
 
 

@@ -11,6 +11,7 @@ from erasable.bench._scenarios import Scenario
 from erasable.data import Split
 from erasable.metrics import (
     ClaimBounds,
+    accuracy,
     accuracy_gap,
     claim,
     error_rate,
@@ -20,15 +21,15 @@ from erasable.metrics import (
 )
 from erasable.typing import Float64s
 
-LogProba = Callable[[npt.NDArray[Any]], Float64s]
-"""From inputs to log-probabilities over all classes of the original model."""
+Proba = Callable[[npt.NDArray[Any]], Float64s]
+"""From inputs to probabilities over all classes of the original model."""
 
 
 @dataclass(frozen=True)
 class Answers:
     """A model's probabilities on the three sets that metrics need, each encoded once.
 
-    ``logs`` are floored where the model has votes; ``test`` is not.
+    ``test_logs`` is floored where the model has votes; ``test`` is not.
     """
 
     forget: Float64s
@@ -39,7 +40,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Distances of a model to an oracle, as fractions and nats, and the model's own values."""
+    """Distances of a model to an oracle, as fractions and nats, and the values of both."""
 
     prediction_gap: float
     kl_unlearned_oracle: float
@@ -50,6 +51,9 @@ class Gaps:
     ua: float
     ra: float
     ta: float
+    oracle_ua: float
+    oracle_ra: float
+    oracle_ta: float
 
     def to_dict(self) -> dict[str, float]:
         """Return the figures by name."""
@@ -75,7 +79,7 @@ class Comparison:
             else np.ones(len(test), bool)
         )
 
-    def ask(self, probabilities: LogProba, *, logs: Callable[[Float64s], Float64s]) -> Answers:
+    def ask(self, probabilities: Proba, *, logs: Callable[[Float64s], Float64s]) -> Answers:
         """Collect a model's answers.
 
         Args:
@@ -99,8 +103,11 @@ class Comparison:
             delta_ra=accuracy_gap(unlearned.retain, oracle.retain, labels=retain),
             delta_ta=accuracy_gap(unlearned.test[kept], oracle.test[kept], labels=test),
             ua=error_rate(unlearned.forget, forget),
-            ra=1 - error_rate(unlearned.retain, retain),
-            ta=1 - error_rate(unlearned.test[kept], test),
+            ra=accuracy(unlearned.retain, retain),
+            ta=accuracy(unlearned.test[kept], test),
+            oracle_ua=error_rate(oracle.forget, forget),
+            oracle_ra=accuracy(oracle.retain, retain),
+            oracle_ta=accuracy(oracle.test[kept], test),
         )
 
     def claim(self, unlearned: Answers, oracle: Answers) -> ClaimBounds:

@@ -43,9 +43,10 @@ def data_url(png: bytes) -> str:
 def teaser_figure(teaser: Teaser) -> bytes:
     """Draw the toy: all rows, retrained without the crossed ones, crossed ones deleted."""
     plt = pyplot()
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 
     figures = teaser.figures()
+    regions = LinearSegmentedColormap.from_list("regions", ["#f6ad8b", "#f7fafc", "#90b8e8"])
     panels = (
         ("all rows in memory", teaser.before),
         ("oracle: retrained without ×", teaser.retrained),
@@ -53,8 +54,10 @@ def teaser_figure(teaser: Teaser) -> bytes:
     )
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.9), sharex=True, sharey=True)
     for axis, (title, values) in zip(axes, panels, strict=True):
-        axis.contourf(teaser.axis, teaser.axis, values, levels=np.linspace(0, 1, 21), cmap="RdBu")
-        axis.contour(teaser.axis, teaser.axis, values, levels=[0.5], colors="white", linewidths=2)
+        axis.contourf(teaser.axis, teaser.axis, values, levels=np.linspace(0, 1, 21), cmap=regions)
+        axis.contour(
+            teaser.axis, teaser.axis, values, levels=[0.5], colors="#4a5568", linewidths=1.2
+        )
         kept, gone = teaser.points[~teaser.is_forgotten], teaser.points[teaser.is_forgotten]
         colours = ListedColormap([_RED, _BLUE])
         axis.scatter(

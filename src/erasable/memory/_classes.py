@@ -4,7 +4,7 @@ import numpy as np
 
 from erasable.memory._grid import Grid
 from erasable.memory._keys import encode_key, sort_labels
-from erasable.typing import Float32s, Float64s, Ints, Label
+from erasable.typing import Float64s, Ints, Label, Units
 
 
 class ClassSums:
@@ -86,33 +86,33 @@ class ClassSums:
             self._reorder()
         return {key: self._slot_of[key] for key in unique}
 
-    def add(self, slots: Ints, rows: Float32s) -> None:
-        """Count rows (rows, dim) into their slots (rows,)."""
-        self._change(slots, rows, sign=1)
+    def add(self, slots: list[int], units: Units) -> None:
+        """Count rows, in grid units (rows, dim), into their slots."""
+        self._change(slots, units, sign=1)
 
-    def remove(self, slots: Ints, rows: Float32s) -> None:
-        """Take rows out of their slots, and close the slots that are then empty."""
-        emptied = [slot for slot in self._change(slots, rows, sign=-1) if not self._counts[slot]]
-        for slot in emptied:
-            del self._slot_of[encode_key(self.label_at(slot))]
+    def remove(self, slots: list[int], units: Units) -> list[Label]:
+        """Take rows out of their slots, close the slots then empty, and return their labels."""
+        emptied = [slot for slot in self._change(slots, units, sign=-1) if not self.count(slot)]
+        labels = [self.label_at(slot) for slot in emptied]
+        for slot, label in zip(emptied, labels, strict=True):
+            del self._slot_of[encode_key(label)]
             self._labels[slot] = None
             self._free.append(slot)
         if emptied:
             self._free.sort(reverse=True)
             self._reorder()
+        return sort_labels(labels)
 
-    def _change(self, slots: Ints, rows: Float32s, *, sign: int) -> list[int]:
-        if not len(slots):
-            return []
-        touched: list[int] = np.unique(slots).tolist() if len(slots) > 1 else slots.tolist()
-        by_slot = np.argsort(slots, kind="stable")
-        starts = np.searchsorted(slots[by_slot], touched)
-        for slot, positions in zip(touched, np.split(by_slot, starts[1:]), strict=True):
-            units = self._grid.units(rows[positions])
-            self._sums[slot] += sign * units.sum(axis=0, dtype=np.int64)
-            self._counts[slot] += sign * len(positions)
+    def _change(self, slots: list[int], units: Units, *, sign: int) -> list[int]:
+        places: dict[int, list[int]] = {}
+        for place, slot in enumerate(slots):
+            places.setdefault(slot, []).append(place)
+        for slot, mine in places.items():
+            change = units[mine].sum(axis=0, dtype=np.int64)
+            self._sums[slot] += change if sign > 0 else -change
+            self._counts[slot] += sign * len(mine)
             self._means[slot] = self._sums[slot] * self._grid.step / max(1, self.count(slot))
-        return touched
+        return list(places)
 
     def _take_slot(self, label: Label) -> int:
         if self._free:

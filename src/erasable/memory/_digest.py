@@ -45,21 +45,26 @@ class LtHash:
 
     def __init__(self) -> None:
         self._state: npt.NDArray[np.uint16] = np.zeros(_LANES, "<u2")
+        self._hex: str | None = None
 
     def add(self, encoded: bytes) -> None:
         """Include a row."""
         self._state += self._lanes(encoded)
+        self._hex = None
 
     def remove(self, encoded: bytes) -> None:
         """Take a row out again."""
         self._state -= self._lanes(encoded)
+        self._hex = None
 
     def hexdigest(self) -> str:
         """Return SHA-256 of the state, the only form that leaves the process.
 
         The difference of two raw states would be the fingerprint of the rows between them.
         """
-        return hashlib.sha256(self._state.tobytes()).hexdigest()
+        if self._hex is None:
+            self._hex = hashlib.sha256(self._state.tobytes()).hexdigest()
+        return self._hex
 
     @staticmethod
     def _lanes(encoded: bytes) -> npt.NDArray[np.uint16]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.errors import ArgumentError
-from erasable.typing import Float32s, Floats
+from erasable.typing import Float32s, Floats, Units
 
 LIMIT = 2**20
 """Grid units are smaller than this in magnitude: 2**22 squares of them still fit an int64."""
@@ -63,7 +63,7 @@ class Grid:
             too_large += (start + np.flatnonzero(is_finite & ~is_inside)).tolist()
         return rounded, not_finite, too_large
 
-    def units(self, rounded: Float32s) -> npt.NDArray[np.int32]:
+    def units(self, rounded: Float32s) -> Units:
         """Return values that are on the grid as the integers they are multiples of."""
         scaled: npt.NDArray[Any] = rounded * np.float32(2.0**self.bits)
         return scaled.astype("<i4")

@@ -24,7 +24,9 @@ from erasable.memory._marks import Marks
 from erasable.memory._select import Selection, select
 from erasable.memory._table import RowInfo, RowTable
 from erasable.memory._tombstones import Tombstones
-from erasable.typing import Float32s, Group, Ints, Label, RowId
+from erasable.typing import Float32s, Group, Ints, Label, RowId, Units
+
+_CHUNK = 16_384
 
 MAX_ROWS = 2**22
 """Beyond this many rows the integer sums of squares could overflow."""
@@ -220,7 +222,8 @@ class Memory:
         yield self._sums.counts.astype("<i8").tobytes()
         yield self._sums.sums.astype("<i8").tobytes()
         for position in self._canonical_positions():
-            yield self._encoded(position)
+            units = self._grid.units(self._table.embeddings[position])
+            yield self._encode(self._table.infos[position], units)
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -267,14 +270,14 @@ class Memory:
             groups=groups,
             contents=contents,
         )
-        is_sound = not problems
-        self._note_taken(rows, problems)
-        if not is_sound:
+        if problems:
+            self._note_taken(rows, problems)
             problems.raise_if_any()
         forgotten = [] if reinstate else self._tombstones.find(rows)
         if skip_forgotten and forgotten:
             rows = rows.keep(sorted(set(range(len(rows))) - set(forgotten)))
             forgotten = []
+        self._note_taken(rows, problems)
         self._note_refused(rows, forgotten, problems)
         problems.raise_if_any()
         return self._store(rows, reinstate=reinstate)
@@ -300,22 +303,14 @@ class Memory:
 
     def drop(self, selection: Selection) -> Forgotten:
         """Forget the rows of a selection made by `select` on the memory as it is now."""
-        before = self.digest
-        positions = self.positions(selection.ids)
-        slots = self._table.slots[positions]
-        touched, counts = np.unique(slots, return_counts=True)
-        is_emptied = [self._sums.count(s) == n for s, n in zip(touched, counts, strict=True)]
-        emptied = [self._sums.label_at(slot) for slot in touched[is_emptied].tolist()]
-        for position in positions.tolist():
-            # Marks first: leaving them may fail, and then the rows must still be whole.
-            info = self._table.infos[position]
-            self._tombstones.bury(info.id, info.content, self._table.embeddings[position])
-            self._hash.remove(self._encoded(position))
+        gone = [row_id for row_id in selection.ids if self._table.position(row_id) is None]
+        if gone:
+            raise RowIdError(f"Expected live rows, but these have gone since: {listing(gone)}.")
+        before, emptied = self.digest, []
+        for start in range(0, len(selection.ids), _CHUNK):
+            emptied += self._take_out(selection.ids[start : start + _CHUNK])
         for group in selection.groups:
             self._tombstones.bury_group(group)
-        self._sums.remove(slots, self._table.embeddings[positions])
-        for row_id in selection.ids:
-            self._table.remove(row_id)
         return Forgotten(tuple(selection.ids), tuple(sort_labels(emptied)), before, self.digest)
 
     def respect(self, marks: Marks) -> None:
@@ -367,15 +362,29 @@ class Memory:
         slot_of = self._sums.open(rows.labels)
         slots = [slot_of[encode_key(label)] for label in rows.labels]
         infos = list(map(RowInfo, ids, slots, rows.groups, rows.contents, serials))
-        start = len(self._table)
         self._table.append(rows.embeddings, infos)
-        self._sums.add(np.array(slots, np.int64), rows.embeddings)
-        for position, info in enumerate(infos, start):
-            self._hash.add(self._encoded(position))
-            if reinstate:
-                self._tombstones.lift(info.id, info.content, self._table.embeddings[position])
-        self._next_serial = max([self._next_serial, *(serial + 1 for serial in serials)])
+        for start in range(0, len(rows), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            units = self._grid.units(rows.embeddings[part])
+            self._sums.add(slots[part], units)
+            for info, row in zip(infos[part], units, strict=True):
+                self._hash.add(self._encode(info, row))
+                if reinstate:
+                    self._tombstones.lift(info.id, info.content, row)
+        self._next_serial = max(self._next_serial, max(serials, default=-1) + 1)
         return ids
+
+    def _take_out(self, ids: list[RowId]) -> list[Label]:
+        positions = self._table.positions(ids)
+        infos = [self._table.infos[position] for position in positions]
+        units = self._grid.units(self._table.embeddings[positions])
+        for info, row in zip(infos, units, strict=True):
+            # Marks first: leaving them may fail, and then the rows must still be whole.
+            self._tombstones.bury(info.id, info.content, row)
+            self._hash.remove(self._encode(info, row))
+        for row_id in ids:
+            self._table.remove(row_id)
+        return self._sums.remove([info.slot for info in infos], units)
 
     def _note_taken(self, rows: Incoming, problems: Problems) -> None:
         taken = [row_id for row_id in rows.ids or [] if row_id in self]
@@ -402,11 +411,9 @@ class Memory:
                 ids.append(candidate)
         return ids
 
-    def _encoded(self, position: int) -> bytes:
-        info = self._table.infos[position]
-        units = self._grid.units(self._table.embeddings[position]).tobytes()
+    def _encode(self, info: RowInfo, units: Units) -> bytes:
         label = self._sums.label_at(info.slot)
-        return encode_row(info.id, label, info.groups, bits=self._grid.bits, units=units)
+        return encode_row(info.id, label, info.groups, bits=self._grid.bits, units=units.tobytes())
 
     def _row(self, position: int) -> Row:
         record = self.record(position)

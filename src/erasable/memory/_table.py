@@ -55,6 +55,10 @@ class RowTable:
         """Return where a row lies now."""
         return self._position.get(row_id)
 
+    def positions(self, ids: list[RowId]) -> list[int]:
+        """Return where rows that are live lie now."""
+        return [self._position[row_id] for row_id in ids]
+
     def ids_in_group(self, group: Group) -> list[RowId]:
         """Return the ids of a group's rows (none if nobody is in it)."""
         return list(self._in_group.get(group, ()))

@@ -7,7 +7,7 @@ from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
 from erasable.memory._keys import encode_key
 from erasable.memory._marks import CONTENT, GROUP, ID, Marks
-from erasable.typing import Float32s, Group, RowId
+from erasable.typing import Group, RowId, Units
 
 
 class Tombstones:
@@ -22,19 +22,19 @@ class Tombstones:
         self._grid = grid
         self.marks = marks
 
-    def bury(self, row_id: RowId, content: bytes | None, embedding: Float32s) -> None:
+    def bury(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Mark a row as forgotten."""
         self.marks.add(ID, encode_key(row_id).encode())
-        self.marks.add(CONTENT, self._content(content, embedding))
+        self.marks.add(CONTENT, self._content(content, units))
 
     def bury_group(self, group: Group) -> None:
         """Mark a group as forgotten whole."""
         self.marks.add(GROUP, encode_key(group).encode())
 
-    def lift(self, row_id: RowId, content: bytes | None, embedding: Float32s) -> None:
+    def lift(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Unmark a row; marks of its groups stay, for the group's other rows."""
         self.marks.discard(ID, encode_key(row_id).encode())
-        self.marks.discard(CONTENT, self._content(content, embedding))
+        self.marks.discard(CONTENT, self._content(content, units))
 
     def has_id(self, row_id: RowId) -> bool:
         """Tell whether a row of this id was forgotten."""
@@ -58,14 +58,15 @@ class Tombstones:
         return [position for position in range(len(rows)) if self._is_forgotten(rows, position)]
 
     def _is_forgotten(self, rows: Incoming, position: int) -> bool:
-        content = self._content(rows.contents[position], rows.embeddings[position])
+        units = self._grid.units(rows.embeddings[position])
+        content = self._content(rows.contents[position], units)
         return (
             (rows.ids is not None and self.has_id(rows.ids[position]))
             or self.marks.has(CONTENT, content)
             or any(self.marks.has(GROUP, encode_key(g).encode()) for g in rows.groups[position])
         )
 
-    def _content(self, content: bytes | None, embedding: Float32s) -> bytes:
+    def _content(self, content: bytes | None, units: Units) -> bytes:
         if content is not None:
             return content
-        return hashlib.sha256(b"embedding" + self._grid.units(embedding).tobytes()).digest()
+        return hashlib.sha256(b"embedding" + units.tobytes()).digest()
