@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-slow lint format docs bench clean
+.PHONY: help install demo test test-slow lint format docs bench results clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,10 +39,14 @@ format: $(STAMP)  ## Rewrite the code in the project's format
 	@$(BIN)/ruff format -q .
 
 docs: $(STAMP)  ## Build the documentation into site/, warnings are errors
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # --quiet would hide warnings from --strict
 
 bench: $(STAMP)  ## Measure speed; writes out/benchmarks.md
 	@$(BIN)/python benchmarks/run.py --out $(OUT)/benchmarks.md
+
+results: demo bench  ## Run demo and benchmarks and put their pages and picture into docs/
+	@cp $(OUT)/demo.md $(OUT)/benchmarks.md docs/
+	@cp $(OUT)/teaser.png docs/images/
 
 clean:  ## Remove everything the targets made
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,19 +1,14 @@
 """Run every benchmark and write one page with the machine on it: ``make bench``."""
 
 import argparse
-import platform
-import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
-import torch
-
-import erasable
 import forget
 import imports
 import predict
 import train_step
+from erasable.bench import machine
 
 PARTS = {
     "Forgetting": forget,
@@ -21,30 +16,6 @@ PARTS = {
     "Training": train_step,
     "Importing": imports,
 }
-
-
-def machine() -> str:
-    """Describe what the figures were measured on."""
-    cpu = next(
-        (
-            line.split(":")[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
-    return (
-        f"{cpu}, {torch.get_num_threads()} threads, {platform.system()}; Python "
-        f"{platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"erasable {erasable.__version__} at commit {commit()}"
-    )
-
-
-def commit() -> str:
-    """Return the commit of the working tree, marked if it has changes."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - constant
-    return found.stdout.strip() or "unknown"
 
 
 def main() -> None:

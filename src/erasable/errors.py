@@ -36,7 +36,7 @@ class MissingExtraError(ErasableError, ImportError):
 def listing(items: Iterable[object]) -> str:
     """Quote at most five items and count the rest.
 
-    Example:
+    Examples:
         >>> listing(["a", 2, "c", "d", "e", "f", "g"])
         "'a', 2, 'c', 'd', 'e' and 2 more"
     """
@@ -48,7 +48,7 @@ def listing(items: Iterable[object]) -> str:
 class Problems:
     """Collect every problem of a call, then raise once.
 
-    Example:
+    Examples:
         >>> problems = Problems("add()")
         >>> problems.note("Expected 2 labels, but got 3.")
         >>> problems.raise_if_any()

@@ -2,6 +2,7 @@
 
 from erasable.bench._compare import Answers, Comparison, Gaps
 from erasable.bench._demo import DemoResult, run_demo
+from erasable.bench._machine import machine
 from erasable.bench._report import write_report
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
 from erasable.bench._table import render_table
@@ -15,6 +16,7 @@ __all__ = [
     "Scenario",
     "class_scenario",
     "group_scenario",
+    "machine",
     "random_scenario",
     "render_table",
     "run_demo",

@@ -1,7 +1,6 @@
 """The demo: train, forget, retrain, compare; on handwritten digits, in about a minute."""
 
 import copy
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.bench._compare import Answers, Comparison, Gaps
+from erasable.bench._machine import machine
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
 from erasable.bench._teaser import Teaser, run_teaser
 from erasable.data import Split, load_digits
@@ -162,7 +162,7 @@ def run_demo(*, seed: int = 0, say: Callable[[str], None] = lambda _: None) -> D
             "oracle_seeds": list(ORACLE_SEEDS),
             "seed": seed,
         },
-        f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}",
+        machine(),
         time.perf_counter() - start,
     )
 

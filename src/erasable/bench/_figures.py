@@ -140,6 +140,7 @@ def gallery_figure(items: list[GalleryItem]) -> bytes:
     figure, axes = plt.subplots(
         len(items),
         2 * top + 2,
+        squeeze=False,
         figsize=(12, 1.25 * len(items)),
         gridspec_kw={"width_ratios": [1.2] + [1] * top + [0.35] + [1] * top},
     )

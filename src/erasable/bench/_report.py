@@ -5,13 +5,14 @@ from pathlib import Path
 from erasable._version import __version__
 from erasable.bench._demo import DemoResult
 from erasable.bench._figures import data_url, gallery_figure, gaps_figure, teaser_figure
+from erasable.bench._markdown import render_markdown
 from erasable.bench._table import HEADER, cells, times
 from erasable.errors import MissingExtraError
 from erasable.files import write_atomically
 
 
 def write_report(result: DemoResult, folder: Path) -> Path:
-    """Write ``report.html`` and the teaser as ``teaser.png``; return the report's path."""
+    """Write ``report.html``, and beside it ``demo.md`` and ``teaser.png``; return its path."""
     try:
         import jinja2
     except ImportError as error:
@@ -36,5 +37,6 @@ def write_report(result: DemoResult, folder: Path) -> Path:
         gallery=data_url(gallery_figure(result.gallery)),
     )
     write_atomically(folder / "teaser.png", teaser)
+    write_atomically(folder / "demo.md", "\n".join(render_markdown(result)).encode() + b"\n")
     write_atomically(folder / "report.html", page.encode())
     return folder / "report.html"

@@ -46,6 +46,6 @@ def main() -> None:
     """Run the command line; expected errors end it with their message and exit code 1."""
     try:
         app()
-    except ErasableError as error:
+    except (ErasableError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -75,12 +76,11 @@ def _readings(word: str) -> list[Any]:
     from erasable.memory import decode_key
 
     readings: list[Any] = [word]
-    for convert in (int, float):
-        try:
-            readings.append(convert(word))
-            break
-        except ValueError:
-            continue
+    if re.fullmatch(r"0|-?[1-9][0-9]{0,99}", word):  # not 007 or 1_0, which int() would accept
+        readings.append(int(word))
+    else:
+        with contextlib.suppress(ValueError):
+            readings.append(float(word))
     if word in ("True", "False"):
         readings.append(word == "True")
     with contextlib.suppress(ArgumentError):

@@ -45,7 +45,8 @@ def train(
         raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
     rows = read_arrays(data, needs_labels=True)
     held_out = read_arrays(test, needs_labels=True) if test else None
-    partial = model.with_name(model.name + ".partial")
+    whole = model.resolve()
+    partial = whole.with_name(whole.name + ".partial")
     classifier = SPMClassifier(
         encoder,
         reduction,

@@ -1,6 +1,7 @@
 """Rows in ``.npz`` files."""
 
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,30 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ArgumentError(f"Expected an .npz file, but {path} holds a single array.")
-            return {name: file[name] for name in file.files}
+            return {name: _array(file[name], name) for name in file.files}
     except FileNotFoundError:
         raise ArgumentError(f"Expected an .npz file, but there is no {path}.") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         if isinstance(error, ArgumentError):
             raise
         raise ArgumentError(
             f"Expected an .npz file of plain arrays, but {path} cannot be read: {error}"
         ) from error
+
+
+def _array(found: Any, name: str) -> npt.NDArray[Any]:
+    if not isinstance(found, np.ndarray):  # numpy hands out other members of a zip file as bytes
+        raise ValueError(f"{name!r} is not an array.")
+    if not found.ndim:
+        raise ValueError(f"{name!r} is a single value, not one per row.")
+    return found
 
 
 def _groups(array: npt.NDArray[Any]) -> list[list[Any]]:

@@ -1,9 +1,12 @@
 """What an encoder must offer."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+
+from erasable.errors import ArgumentError
 
 
 class Encoder(nn.Module, ABC):
@@ -34,3 +37,11 @@ class Encoder(nn.Module, ABC):
     @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:
         """Encode inputs (n, …) into (n, dim)."""
+
+
+def check_widths(name: str, widths: Sequence[int], dim: int) -> None:
+    """Refuse layers without a positive width; ``name`` is what the caller calls them."""
+    if not all(isinstance(width, int) and width > 0 for width in (*widths, dim)):
+        raise ArgumentError(
+            f"Expected {name} and dim to be positive ints, but got {list(widths)} and {dim!r}."
+        )

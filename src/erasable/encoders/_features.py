@@ -6,7 +6,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from erasable.encoders._base import Encoder
+from erasable.encoders._base import Encoder, check_widths
 from erasable.errors import ArgumentError
 
 
@@ -58,7 +58,7 @@ class RandomFeatures(Encoder):
         size = math.prod(input_shape)
         self._dim = dim
         self._gamma = 1 / size if gamma is None else float(gamma)
-        if self._dim < 1 or self._gamma <= 0:
+        if self._dim < 1 or not 0 < self._gamma < math.inf:
             raise ArgumentError(f"Expected dim ≥ 1 and gamma > 0, but got {dim} and {gamma}.")
         self.register_buffer("directions", torch.randn(size, dim) * math.sqrt(2 * self._gamma))
         self.register_buffer("phases", torch.rand(dim) * 2 * math.pi)
@@ -96,6 +96,7 @@ class MLP(Encoder):
     ) -> None:
         super().__init__()
         self._hidden, self._dim = tuple(hidden), dim
+        check_widths("hidden", self._hidden, dim)
         size = math.prod(input_shape)
         layers: list[nn.Module] = [nn.Flatten(), nn.BatchNorm1d(size, affine=False)]
         for width in self._hidden:

@@ -43,18 +43,19 @@ class ModuleEncoder(Encoder):
 def _embedding_size(module: nn.Module, input_shape: tuple[int, ...]) -> int:
     tensors = [*module.parameters(), *module.buffers()]
     device = tensors[0].device if tensors else torch.device("cpu")
-    was_training = module.training
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         with torch.no_grad():
             output = module(torch.zeros(2, *input_shape, device=device))
-    except (RuntimeError, TypeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
         raise ArgumentError(
             f"Expected the encoder to accept inputs of shape (n, {', '.join(map(str, input_shape))}"
             f"), but it raised: {error}"
         ) from error
     finally:
-        module.train(was_training)
+        for part, was_training in modes:
+            part.training = was_training
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 2:
         got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise ArgumentError(

@@ -4,7 +4,7 @@ from typing import Any, final
 
 from torch import Tensor, nn
 
-from erasable.encoders._base import Encoder
+from erasable.encoders._base import Encoder, check_widths
 from erasable.errors import ArgumentError
 
 
@@ -37,6 +37,7 @@ class SmallCNN(Encoder):
                 f"{input_shape}. Use 'mlp' for feature vectors."
             )
         self._widths, self._dim = tuple(widths), dim
+        check_widths("widths", self._widths, dim)
         channels, side = input_shape[0], min(input_shape[1:])
         layers: list[nn.Module] = [nn.BatchNorm2d(channels, affine=False)]
         for width in self._widths:

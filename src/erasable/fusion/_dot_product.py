@@ -18,7 +18,8 @@ def scale_factor(scale: str | float, dim: int) -> float:
         return 1 / math.sqrt(dim)
     if scale == "none":
         return 1.0
-    if isinstance(scale, (int, float)) and not isinstance(scale, bool) and scale > 0:
+    is_number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
+    if is_number and 0 < float(scale) < math.inf:
         return float(scale)
     raise ArgumentError(f"Expected scale 'sqrt', 'none' or a positive number, but got {scale!r}.")
 
@@ -67,13 +68,21 @@ def log_aggregate(scores: Tensor, classes: Tensor, count: int) -> Tensor:
 
     Classes whose rows all have score −inf get −inf, without a NaN in the gradient.
     """
+    logs = log_class_sums(scores, classes, count)
+    return logs - logs.logsumexp(dim=1, keepdim=True)
+
+
+def log_class_sums(scores: Tensor, classes: Tensor, count: int) -> Tensor:
+    """Return ``log Σ_{i in c} exp score_i`` per query and class c, (queries, count).
+
+    Each class has its own shift, so no class underflows beside another one.
+    """
     index = classes.expand_as(scores)
     lowest = scores.new_full((len(scores), count), -torch.inf)
     peak = lowest.scatter_reduce(1, index, scores.detach(), "amax")
     shift = torch.where(peak.isfinite(), peak, 0.0)
     shifted = (scores - shift.gather(1, index)).exp()
     sums = aggregate(shifted, classes, count)
-    is_live = sums > 0
+    is_live = sums != 0  # a NaN is no missing class: it must reach the loss
     logs = torch.where(is_live, sums, 1.0).log() + shift
-    logs = logs.masked_fill(~is_live, -torch.inf)
-    return logs - logs.logsumexp(dim=1, keepdim=True)
+    return logs.masked_fill(~is_live, -torch.inf)

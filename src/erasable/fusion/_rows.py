@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from erasable.fusion._base import Reduction, TopVotes
-from erasable.fusion._dot_product import log_aggregate
+from erasable.fusion._dot_product import log_aggregate, log_class_sums
 from erasable.memory import Memory, RowsView
 from erasable.typing import Ints
 
@@ -24,16 +24,10 @@ class RowsReduction(Reduction):
         self, readers: Tensor, memory: Memory, *, exclude: Ints | None = None
     ) -> Tensor:
         """Accumulate the softmax chunk by chunk, so memory use does not grow with the rows."""
-        count = len(memory.classes)
-        peak = readers.new_full((len(readers), 1), -torch.inf)
-        sums = readers.new_zeros(len(readers), count)
+        logs = readers.new_full((len(readers), len(memory.classes)), -torch.inf)
         for _, scores, classes in _scores(readers, memory, exclude):
-            higher = torch.maximum(peak, scores.amax(dim=1, keepdim=True))
-            shift = torch.where(higher.isfinite(), higher, 0.0)
-            sums *= torch.where(peak.isfinite(), peak - shift, -torch.inf).exp()
-            sums.index_add_(1, classes, (scores - shift).exp())
-            peak = higher
-        return sums.log() - sums.sum(dim=1, keepdim=True).log()
+            logs = torch.logaddexp(logs, log_class_sums(scores, classes, logs.shape[1]))
+        return logs - logs.logsumexp(dim=1, keepdim=True)
 
     def votes(self, readers: Tensor, memory: Memory, top: int) -> TopVotes:
         """Return the rows with the largest attention weights."""

@@ -55,7 +55,7 @@ def as_group(value: Any) -> Group:
 def encode_key(value: Label) -> str:
     """Write an id, label or group so that different values, and types, never collide.
 
-    Example:
+    Examples:
         >>> [encode_key(value) for value in ("1", 1, 1.0, True)]
         ['s:1', 'i:1', 'f:0x1.0000000000000p+0', 'b:1']
     """

@@ -76,7 +76,7 @@ class Memory:
         grid: The grid embeddings are rounded to on entry.
         tombstones: Marks of rows forgotten elsewhere, to be refused here too.
 
-    Example:
+    Examples:
         >>> memory = Memory(2)
         >>> memory.add([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"], ids=["a", "b"])
         ['a', 'b']

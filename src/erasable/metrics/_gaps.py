@@ -19,7 +19,7 @@ class PredictionGap(QueryMean):
     Args:
         **options: Those of `torchmetrics.Metric`, such as ``sync_on_compute``.
 
-    Example:
+    Examples:
         >>> import torch
         >>> metric = PredictionGap()
         >>> metric.update(torch.tensor([[0.9, 0.1]]), torch.tensor([[0.8, 0.2]]))
@@ -56,7 +56,7 @@ class AccuracyGap(QueryMean):
     Args:
         **options: Those of `torchmetrics.Metric`, such as ``sync_on_compute``.
 
-    Example:
+    Examples:
         >>> import torch
         >>> metric = AccuracyGap()
         >>> unlearned = torch.tensor([[0.9, 0.1], [0.3, 0.7]])

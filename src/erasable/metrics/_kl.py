@@ -16,7 +16,7 @@ class KLUnlearnedOracle(QueryMean):
     Args:
         **options: Those of `torchmetrics.Metric`, such as ``sync_on_compute``.
 
-    Example:
+    Examples:
         >>> import torch
         >>> metric = KLUnlearnedOracle()
         >>> metric.update(torch.tensor([[1.0, 0.0]]).log(), torch.tensor([[0.5, 0.5]]).log())
@@ -53,7 +53,7 @@ class KLOracleUnlearned(QueryMean):
     Args:
         **options: Those of `torchmetrics.Metric`, such as ``sync_on_compute``.
 
-    Example:
+    Examples:
         >>> import torch
         >>> metric = KLOracleUnlearned()
         >>> metric.update(torch.tensor([[1.0, 0.0]]).log(), torch.tensor([[0.5, 0.5]]).log())

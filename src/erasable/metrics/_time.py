@@ -21,7 +21,7 @@ class ForgetTime:
         edit_seconds: Removing the rows, or running the whole method.
         reencode_seconds: Encoding the retain set again afterwards; 0 if that was not done.
 
-    Example:
+    Examples:
         >>> ForgetTime(edit_seconds=0.25, reencode_seconds=2.0).total
         2.25
     """
@@ -54,7 +54,7 @@ def time_forget(
     Returns:
         What ``edit`` returned, and the times.
 
-    Example:
+    Examples:
         >>> ticks = iter([0.0, 0.5, 2.5])
         >>> receipt, taken = time_forget(lambda: "receipt", lambda: None, clock=lambda: next(ticks))
         >>> receipt, taken.edit_seconds, taken.reencode_seconds

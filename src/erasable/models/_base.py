@@ -63,7 +63,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         shape = np.shape(X) if isinstance(X, (np.ndarray, Tensor)) else None
         if shape is not None and len(shape) > 2:
             return self._check_images(np.asarray(X), reset=reset)
-        checked = validate_data(self, X, reset=reset, dtype=[np.float32, np.float64, np.uint8])
+        try:
+            checked = validate_data(self, X, reset=reset, dtype=[np.float32, np.float64, np.uint8])
+        except ValueError as error:
+            raise ArgumentError(str(error)) from error
         inputs = as_float32(checked)
         self._require_shape(inputs, reset=reset)
         return inputs
@@ -72,8 +75,6 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         if images.dtype.kind not in "fiub":
             raise ArgumentError(f"Expected images to be numbers, but got dtype {images.dtype}.")
         inputs = as_float32(as_images(images))
-        if not np.isfinite(inputs).all():
-            raise ArgumentError("Expected finite images, but X contains NaN or infinity.")
         if not len(inputs):
             raise ArgumentError("Expected at least one image, but got none.")
         self._require_shape(inputs, reset=reset)

@@ -30,15 +30,28 @@ def as_images(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def as_float32(array: npt.NDArray[Any]) -> Float32s:
-    """Return inputs as float32; bytes become numbers from 0 to 1."""
+    """Return inputs as float32; bytes become numbers from 0 to 1.
+
+    Raises:
+        ArgumentError: If a value is not finite, or too large for float32.
+    """
     if array.dtype == np.uint8:
         return array.astype(np.float32) / np.float32(255)
-    return np.ascontiguousarray(array, np.float32)
+    with np.errstate(over="ignore"):
+        inputs = np.ascontiguousarray(array, np.float32)
+    if not np.isfinite(inputs).all():
+        raise ArgumentError(
+            "Expected finite inputs, but X contains NaN, infinity or a value too large for float32."
+        )
+    return inputs
 
 
 def content_digests(inputs: Float32s) -> list[bytes]:
-    """Return a digest per input of exactly what the network sees, so that copies are recognised."""
-    head = f"erasable.input.1:{inputs.shape[1:]}:".encode()
+    """Return a digest per input of exactly what the network sees, so that copies are recognised.
+
+    The shape is left out: an image and the same image flattened are copies.
+    """
+    head = b"erasable.input.1:"
     rows = np.ascontiguousarray(inputs, "<f4").reshape(len(inputs), -1) + np.float32(0)
     return [hashlib.sha256(head + row.tobytes()).digest() for row in rows]
 
@@ -54,11 +67,14 @@ def as_labels(y: Any) -> list[Label]:
     if isinstance(y, (list, tuple)) and not y:
         return []
     is_mixed = isinstance(y, (list, tuple)) and len({type(value) for value in y}) > 1
-    column = np.array(y, dtype=object) if is_mixed else column_or_1d(y, warn=True)
-    if column.dtype.kind == "f":
-        if not np.isfinite(column).all():
-            raise ArgumentError("Expected finite labels, but y contains NaN or infinity.")
-        check_classification_targets(column)
+    try:
+        column = np.array(y, dtype=object) if is_mixed else column_or_1d(y, warn=True)
+        if column.dtype.kind == "f":
+            if not np.isfinite(column).all():
+                raise ArgumentError("Expected finite labels, but y contains NaN or infinity.")
+            check_classification_targets(column)
+    except ValueError as error:
+        raise ArgumentError(str(error)) from error
     return [as_label(label) for label in column.tolist()]
 
 

@@ -85,15 +85,16 @@ def evaluate(
             k: v.cpu().double() if v.is_floating_point() else v.cpu() for k, v in _state(network)
         }
     device = next((value.device for _, value in _state(network)), torch.device("cpu"))
-    with torch.inference_mode():
-        for start in range(0, len(inputs), batch_size):
-            batch = inputs[start : start + batch_size]
-            if batch.ndim == 4:
-                batch = batch.contiguous(memory_format=torch.channels_last)
+    for start in range(0, len(inputs), batch_size):
+        batch = inputs[start : start + batch_size]
+        if batch.ndim == 4:
+            batch = batch.contiguous(memory_format=torch.channels_last)
+        with torch.no_grad():  # not around the yield: it would reach into the caller's code
             if is_precise:
-                yield functional_call(network, state, (batch.double(),))
+                output = functional_call(network, state, (batch.double(),))
             else:
-                yield network(batch.float().to(device)).cpu()
+                output = network(batch.float().to(device)).cpu()
+        yield output
 
 
 def _state(network: nn.Module) -> list[tuple[str, Tensor]]:

@@ -26,7 +26,7 @@ class ParametricClassifier(NetworkClassifier):
     Takes the same parameters as `SPMClassifier` as far as they apply, and trains by the same loop,
     so that the two can be compared.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
         >>> ParametricClassifier(epochs=20, random_state=0).fit(X, y).score(X, y) > 0.9

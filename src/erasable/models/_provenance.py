@@ -8,6 +8,8 @@ that is missing, or a key that is not at hand count as "may have seen everything
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import torch
 from torch import nn
 
 from erasable.memory import CONTENT, ID, Marks, encode_key
@@ -87,13 +89,13 @@ def attach(network: nn.Module, provenance: Provenance) -> None:
 def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenance:
     """Return what is known of a network's weights; a stale or missing record counts as unknown.
 
-    A network without weights has nothing to have learnt with.
+    A network without weights, or any other array, has nothing to have learnt with.
 
     Args:
         network: The network.
         digest: Digest of its present weights, if the caller has it already.
     """
-    if not network.state_dict():
+    if not _holds_arrays(network):
         return Provenance()
     found = getattr(network, _ATTRIBUTE, None)
     if found is None or found[0] != (digest or weights_digest(network)):
@@ -113,6 +115,17 @@ def declare(network: nn.Module, source: str) -> nn.Module:
     """
     attach(network, Provenance((Source("declared", source),)))
     return network
+
+
+def _holds_arrays(network: nn.Module) -> bool:
+    """Tell whether there are weights, buffers (saved or not), or arrays kept as attributes."""
+    if any(True for _ in (*network.parameters(), *network.buffers())):
+        return True
+    return any(
+        isinstance(value, (torch.Tensor, np.ndarray))
+        for module in network.modules()
+        for value in vars(module).values()
+    )
 
 
 def _can_tell(source: Source) -> bool:

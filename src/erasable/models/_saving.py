@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from torch import nn
 
 from erasable._version import __version__
@@ -39,22 +40,27 @@ def save(model: "SPMClassifier", path: Path, *, overwrite: bool) -> Place:
     """
     path = path.resolve()
     directory = ModelDirectory(path)
-    tensors = model.network_.state_dict()
-    _persist_keys(model)
+    digest = model.weights_digest
     place = model.place_
-    if place and place.path == path and directory.exists:
-        config = directory.read_config()
-        if config.get("weights") == model.weights_digest:
-            revision = directory.rows.update(
-                model.memory, generation=place.generation, revision=place.revision
-            )
-            directory.write_config(_config(model, model.weights_digest, place.generation))
-            return Place(path, place.generation, revision)
+
+    def commit(generation: int) -> None:
+        directory.write_config(_config(model, digest, generation))
+        directory.clean(digest=digest)
+
+    if place is not None and _is_at(place, directory, digest):
+        _persist_keys(model)
+        revision = directory.rows.update(
+            model.memory,
+            generation=place.generation,
+            revision=place.revision,
+            commit=lambda: commit(place.generation),
+        )
+        return Place(path, place.generation, revision)
     _make_room(model, directory, overwrite)
-    digest = directory.write_weights(tensors)
+    _persist_keys(model)
     generation = directory.rows.append(model.memory, _saved_sources(model.provenance_))
-    directory.write_config(_config(model, digest, generation))
-    directory.clean(digest=digest, generation=generation)
+    directory.write_weights(model.network_.state_dict())
+    directory.rows.keep_only(generation, commit=lambda: commit(generation))
     return Place(path, generation, 0)
 
 
@@ -72,8 +78,11 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> "SPMClassifie
     directory = ModelDirectory(Path(path).resolve())
     config = directory.read_config()
     try:
+        generation = int(config["generation"])
         model = _build(config, encoder)
-    except (KeyError, TypeError, ArgumentError) as error:
+    except StateError:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StoreError(
             f"Expected a complete config.json in {directory.path}, but: {error!r}."
         ) from error
@@ -83,7 +92,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> "SPMClassifie
         raise StoreError(
             f"Expected weights in {directory.path} that fit its encoder, but: {error}"
         ) from error
-    saved = directory.rows.read(int(config["generation"]))
+    saved = directory.rows.read(generation)
     model.memory_ = saved.memory
     model._record(_provenance(saved.sources))
     model.place_ = Place(directory.path, saved.generation, saved.revision)
@@ -93,6 +102,8 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> "SPMClassifie
 def _build(config: dict[str, Any], encoder: nn.Module | None) -> "SPMClassifier":
     from erasable.models._spm import SPMClassifier
 
+    if config["kind"] != _KIND:
+        raise ArgumentError(f"Expected the kind {_KIND!r}, but got {config['kind']!r}.")
     chosen, options = config["encoder"]["name"], config["encoder"]["options"]
     if chosen == ModuleEncoder.name and encoder is not None:
         chosen = encoder
@@ -114,6 +125,14 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "SPMClassifier"
     return model
 
 
+def _is_at(place: Place, directory: ModelDirectory, digest: str) -> bool:
+    """Tell whether a directory still holds the model that was read from or written to it."""
+    if place.path != directory.path or not directory.exists:
+        return False
+    config = directory.read_config()
+    return (config.get("weights"), config.get("generation")) == (digest, place.generation)
+
+
 def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, Any]:
     encoder = model.network_.encoder
     parameters = model.get_params(deep=False)
@@ -126,7 +145,11 @@ def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, A
         "encoder": {"name": encoder.name, "options": encoder.options()},
         "input_shape": list(model.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
-        "parameters": {k: v for k, v in parameters.items() if k not in _NOT_SAVED},
+        "parameters": {
+            k: v.item() if isinstance(v, np.generic) else v
+            for k, v in parameters.items()
+            if k not in _NOT_SAVED
+        },
     }
 
 

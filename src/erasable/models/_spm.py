@@ -45,8 +45,8 @@ class SPMClassifier(NetworkClassifier):
             unless the encoder is ``identity`` or ``random_features``.
         scale: Factor on attention scores: ``sqrt`` for 1/√dim, ``none`` for 1 as in the paper, or a
             number.
-        grid_bits: Embeddings are rounded to multiples of 2**-grid_bits, so that sums of them are
-            exact. Magnitudes must stay below 2**(20 - grid_bits).
+        grid_bits: Embeddings are rounded to multiples of ``2**-grid_bits``, so that sums of them
+            are exact. Magnitudes must stay below ``2**(20 - grid_bits)``.
         epochs: Passes over the rows; 0 trains nothing.
         batch_size: Rows per step; the batch is queries and memory at once.
         learning_rate: Largest learning rate of SGD.
@@ -61,7 +61,7 @@ class SPMClassifier(NetworkClassifier):
         checkpoint: Folder for the state after each epoch; a run that was interrupted goes on there.
         verbose: Show a progress bar.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
         >>> clf = SPMClassifier(epochs=5, random_state=0).fit(X, y)
@@ -143,7 +143,11 @@ class SPMClassifier(NetworkClassifier):
                 provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
             self._record(provenance)
             self.memory_.add(
-                self._embed(inputs), labels, ids=row_ids, groups=groups, contents=contents
+                self._embed(inputs),
+                labels,
+                ids=row_ids,
+                groups=[row.groups for row in trial.get(row_ids)],
+                contents=contents,
             )
         return self
 
@@ -426,7 +430,9 @@ class SPMClassifier(NetworkClassifier):
         fusion, start = self.network_.fusion.cpu(), 0
         for embeddings in self._embeddings(inputs):
             part = slice(start, start + len(embeddings))
-            yield part, fusion(embeddings.double()).detach()
+            with torch.no_grad():
+                readers = fusion(embeddings.double())
+            yield part, readers
             start = part.stop
 
     def _require_rows(self) -> None:

@@ -16,6 +16,9 @@ from erasable.weights import tensors_digest
 
 FORMAT = "erasable.model.1"
 _HEX = re.compile(r"[0-9a-f]{64}")
+_WEIGHTS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
+_TEMPORARY = re.compile(rf"\.({_WEIGHTS.pattern}|config\.json)\.\w+\.tmp")
+_OURS = re.compile(rf"rows\.sqlite(-journal)?|{_WEIGHTS.pattern}|{_TEMPORARY.pattern}")
 
 
 class ModelDirectory:
@@ -43,8 +46,7 @@ class ModelDirectory:
         """Whether a new model can be written here: nothing there yet, or an unfinished save."""
         if not self.path.exists():
             return True
-        ours = re.compile(r"\.?(rows\.sqlite.*|weights-.*|config\.json.+)")
-        return self.path.is_dir() and all(ours.fullmatch(p.name) for p in self.path.iterdir())
+        return self.path.is_dir() and all(_OURS.fullmatch(p.name) for p in self.path.iterdir())
 
     def read_config(self) -> dict[str, Any]:
         """Return the configuration.
@@ -96,11 +98,12 @@ class ModelDirectory:
             )
         return tensors
 
-    def clean(self, *, digest: str, generation: int) -> None:
-        """Remove what an earlier or unfinished save left behind."""
-        self.rows.keep_only(generation)
-        for path in [*self.path.glob("weights-*.safetensors"), *self.path.glob(".*.tmp")]:
-            if path != self._weights(digest):
+    def clean(self, *, digest: str) -> None:
+        """Remove weights and temporary files that an earlier or unfinished save left behind."""
+        kept = self._weights(digest).name
+        for path in self.path.iterdir():
+            is_weights = _WEIGHTS.fullmatch(path.name) and path.name != kept
+            if is_weights or _TEMPORARY.fullmatch(path.name):
                 path.unlink()
         sync_folder(self.path)
 

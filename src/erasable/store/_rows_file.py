@@ -2,16 +2,20 @@
 
 import contextlib
 import json
+import logging
+import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from erasable.errors import ArgumentError, StateError, StoreError
 from erasable.memory import Grid, Marks, Memory, Record, as_group, as_id, decode_key, encode_key
+
+log = logging.getLogger(__name__)
 
 _APPLICATION_ID = 0x65726173  # "eras"
 _VERSION = 1
@@ -32,8 +36,7 @@ CREATE TABLE rows (
     groups TEXT NOT NULL,
     content BLOB,
     embedding BLOB NOT NULL,
-    UNIQUE (generation, serial),
-    UNIQUE (generation, id)
+    UNIQUE (generation, serial)
 );
 CREATE TABLE tombstones (
     generation INTEGER NOT NULL, key_id TEXT NOT NULL, mark BLOB NOT NULL,
@@ -47,6 +50,7 @@ CREATE TABLE seen (
     generation INTEGER NOT NULL, place INTEGER NOT NULL, key_id TEXT NOT NULL, mark BLOB NOT NULL,
     UNIQUE (generation, place, key_id, mark)
 );
+CREATE TABLE unswept (since INTEGER NOT NULL);
 """
 _TABLES = ("generations", "rows", "tombstones", "sources", "seen")
 
@@ -76,7 +80,8 @@ class RowsFile:
     It can hold several *generations* of rows; which one counts is said elsewhere, by a file that is
     replaced atomically. Within a generation every change is one transaction and raises its
     *revision*, so that a process which read an older revision cannot put back what another one
-    forgot. Deleted content is overwritten with zeros.
+    forgot. Where rows were deleted the file is written anew without them: SQLite's own
+    ``secure_delete`` leaves copies in pages that were rebalanced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,13 +93,9 @@ class RowsFile:
         Raises:
             StoreError: If the file is missing, foreign, damaged or of a later version.
         """
-        with self._open(must_exist=True) as db:
+        with self._open("read") as db:
             head = self._head(db, generation)
-            memory = Memory(
-                head["dim"], grid=Grid(head["grid_bits"]), tombstones=_marks(db, generation)
-            )
-            records, embeddings = self._rows(db, generation, head["dim"])
-            memory.restore(embeddings, records, next_id=head["next_id"])
+            memory = self._memory(db, head)
             if memory.digest != head["digest"]:
                 raise StoreError(
                     f"Expected the rows in {self._path} to match their digest, but "
@@ -103,10 +104,16 @@ class RowsFile:
             return Saved(memory, _sources(db, generation), generation, head["revision"])
 
     def append(self, memory: Memory, sources: Sequence[SavedSource]) -> int:
-        """Write a memory as a new generation, beside the ones in use, and return its number."""
-        with self._open(must_exist=False) as db:
+        """Write a memory as a new generation, beside the ones in use, and return its number.
+
+        Raises:
+            RowIdError: If the memory holds a row that was forgotten in this file.
+        """
+        with self._open("create") as db:
+            memory.respect(Marks(db.execute("SELECT key_id, mark FROM tombstones").fetchall()))
             newest = db.execute("SELECT max(generation) FROM generations").fetchone()[0]
-            generation = (newest or 0) + 1
+            # Not from 1: a process that read another file here must not take this one for it.
+            generation = (newest or secrets.randbits(48)) + 1
             db.execute(
                 "INSERT INTO generations VALUES (?, 0, ?, ?, ?, ?)",
                 (generation, memory.dim, memory.grid.bits, memory.next_id, memory.digest),
@@ -116,42 +123,58 @@ class RowsFile:
             _insert_sources(db, generation, sources)
             return generation
 
-    def update(self, memory: Memory, *, generation: int, revision: int) -> int:
+    def update(
+        self, memory: Memory, *, generation: int, revision: int, commit: Callable[[], None]
+    ) -> int:
         """Bring a generation to the memory's present rows in one transaction; return the revision.
+
+        Other generations, left by unfinished saves, are removed.
+
+        Args:
+            memory: The memory.
+            generation: The generation it was read from.
+            revision: The revision it was read at.
+            commit: Called last, while nobody else can write.
 
         Raises:
             StateError: If another process has changed the generation since ``revision``.
         """
-        with self._open(must_exist=True) as db:
-            head = self._head(db, generation)
+        with self._open("write") as db:
+            head = self._still_there(db, generation)
             if head["revision"] != revision:
-                raise StateError(
-                    f"Expected {self._path} as it was read, but another process has changed it "
-                    "since. Load the model again and repeat the change."
-                )
+                raise _changed(self._path)
             _update_rows(db, generation, memory)
+            _delete_others(db, generation)
             db.execute("DELETE FROM tombstones WHERE generation = ?", (generation,))
             _insert_marks(db, generation, memory.tombstones.marks)
             db.execute(
                 "UPDATE generations SET revision = ?, next_id = ?, digest = ? WHERE generation = ?",
                 (revision + 1, memory.next_id, memory.digest, generation),
             )
-            return revision + 1
+            commit()
+        self._sweep()
+        return revision + 1
 
     def tombstones(self) -> Marks:
         """Return the tombstones of every generation in the file."""
-        with self._open(must_exist=True) as db:
+        with self._open("read") as db:
             return Marks(db.execute("SELECT key_id, mark FROM tombstones").fetchall())
 
-    def keep_only(self, generation: int) -> None:
-        """Remove all other generations."""
-        with self._open(must_exist=True) as db:
-            for table in _TABLES:
-                db.execute(f"DELETE FROM {table} WHERE generation <> ?", (generation,))  # noqa: S608 - constant names
+    def keep_only(self, generation: int, *, commit: Callable[[], None]) -> None:
+        """Call ``commit`` while nobody else can write, and remove all other generations.
+
+        Raises:
+            StateError: If another process has removed the generation meanwhile.
+        """
+        with self._open("write") as db:
+            self._still_there(db, generation)
+            _delete_others(db, generation)
+            commit()
+        self._sweep()
 
     @contextlib.contextmanager
-    def _open(self, *, must_exist: bool) -> Iterator[sqlite3.Connection]:
-        if must_exist and not self._path.is_file():
+    def _open(self, mode: Literal["read", "write", "create"]) -> Iterator[sqlite3.Connection]:
+        if mode != "create" and not self._path.is_file():
             raise StoreError(f"Expected the rows of a model in {self._path}, but it is not there.")
         try:
             db = sqlite3.connect(self._path, isolation_level=None, timeout=10)
@@ -161,8 +184,8 @@ class RowsFile:
         try:
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA synchronous = FULL")
-            db.execute("BEGIN IMMEDIATE")
-            self._check_schema(db)
+            db.execute("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
+            self._check_schema(db, may_create=mode == "create")
             yield db
             db.execute("COMMIT")
         except sqlite3.Error as error:
@@ -173,11 +196,26 @@ class RowsFile:
         finally:
             db.close()  # rolls back what was not committed
 
-    def _check_schema(self, db: sqlite3.Connection) -> None:
+    def _sweep(self) -> None:
+        """Write the file anew if rows were deleted since that was last done."""
+        db = sqlite3.connect(self._path, isolation_level=None, timeout=10)
+        try:
+            if db.execute("SELECT count(*) FROM unswept").fetchone()[0]:
+                db.execute("PRAGMA synchronous = FULL")
+                db.execute("VACUUM")
+                db.execute("DELETE FROM unswept")
+        except sqlite3.Error as error:
+            log.warning(
+                "%s could not be swept, the next save will try again: %s", self._path, error
+            )
+        finally:
+            db.close()
+
+    def _check_schema(self, db: sqlite3.Connection, *, may_create: bool) -> None:
         application = db.execute("PRAGMA application_id").fetchone()[0]
         version = db.execute("PRAGMA user_version").fetchone()[0]
         is_new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if is_new and not application:
+        if is_new and not application and may_create:
             for statement in _SCHEMA.split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -200,16 +238,35 @@ class RowsFile:
             )
         return head
 
+    def _still_there(self, db: sqlite3.Connection, generation: int) -> Any:
+        try:
+            return self._head(db, generation)
+        except StoreError:
+            raise _changed(self._path) from None
+
+    def _memory(self, db: sqlite3.Connection, head: Any) -> Memory:
+        generation = head["generation"]
+        try:
+            grid = Grid(head["grid_bits"])
+            memory = Memory(head["dim"], grid=grid, tombstones=_marks(db, generation))
+            records, embeddings = self._rows(db, generation, head["dim"])
+            rounded, not_finite, too_large = grid.round(embeddings)
+            if not_finite or too_large or not np.array_equal(rounded, embeddings):
+                raise ValueError("an embedding is not on the grid")
+            memory.restore(embeddings, records, next_id=head["next_id"])
+        except (ArgumentError, ValueError, TypeError) as error:
+            raise StoreError(
+                f"Expected sound rows in {self._path}, but: {error}. The file is damaged: restore "
+                "it from a copy."
+            ) from error
+        return memory
+
     def _rows(self, db: sqlite3.Connection, generation: int, dim: int) -> tuple[list[Record], Any]:
         query = "SELECT * FROM rows WHERE generation = ? ORDER BY CAST(id AS BLOB)"
         found = db.execute(query, (generation,)).fetchall()
-        try:
-            records = [_record(row) for row in found]
-            data = b"".join(row["embedding"] for row in found)
-            embeddings = np.frombuffer(data, "<f4").reshape(len(found), dim).astype(np.float32)
-        except (ArgumentError, ValueError, TypeError) as error:
-            raise StoreError(f"Expected sound rows in {self._path}, but: {error}.") from error
-        return records, embeddings
+        records = [_record(row) for row in found]
+        data = b"".join(row["embedding"] for row in found)
+        return records, np.frombuffer(data, "<f4").reshape(len(found), dim).astype(np.float32)
 
 
 def _record(row: Any) -> Record:
@@ -238,7 +295,25 @@ def _update_rows(db: sqlite3.Connection, generation: int, memory: Memory) -> Non
     here = {info.serial: position for position, info in enumerate(memory.table.infos)}
     gone = [(generation, serial) for serial in there - here.keys()]
     db.executemany("DELETE FROM rows WHERE generation = ? AND serial = ?", gone)
+    if gone:
+        db.execute("INSERT INTO unswept VALUES (?)", (generation,))
     _insert_rows(db, generation, memory, [here[serial] for serial in sorted(here.keys() - there)])
+
+
+def _delete_others(db: sqlite3.Connection, generation: int) -> None:
+    deleted = 0
+    for table in _TABLES:
+        found = db.execute(f"DELETE FROM {table} WHERE generation <> ?", (generation,))  # noqa: S608 - constant names
+        deleted += found.rowcount
+    if deleted:
+        db.execute("INSERT INTO unswept VALUES (?)", (generation,))
+
+
+def _changed(path: Path) -> StateError:
+    return StateError(
+        f"Expected {path} as it was read, but another process has changed it since. Load the model "
+        "again and repeat the change."
+    )
 
 
 def _marks(db: sqlite3.Connection, generation: int) -> Marks:

@@ -50,7 +50,9 @@ class Checkpoint:
             "epochs_done": str(progress.epochs_done),
             "history": json.dumps(progress.history),
         }
-        data = safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}, meta)
+        # Copies, because safetensors refuses layers that share their weights.
+        copies = {k: v.clone(memory_format=torch.contiguous_format) for k, v in tensors.items()}
+        data = safetensors.torch.save(copies, meta)
         write_atomically(self._path, data)
 
     def restore(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> Progress | None:

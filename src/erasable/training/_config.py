@@ -42,9 +42,11 @@ class TrainingConfig:
         problems = Problems("fit()")
         for name, low, high in _RANGES:
             value = getattr(self, name)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number or not low <= value <= high:
-                problems.note(f"Expected {name} in [{low}, {high}], but got {value!r}.")
+            is_count = name in _COUNTS
+            is_number = isinstance(value, int if is_count else (int, float))
+            if not is_number or isinstance(value, bool) or not low <= value <= high:
+                kind = "to be an int in" if is_count else "in"
+                problems.note(f"Expected {name} {kind} [{low}, {high}], but got {value!r}.")
         if self.augmentation not in ("none", "crop", "crop_flip"):
             problems.note(
                 "Expected augmentation 'none', 'crop' or 'crop_flip', but got "
@@ -73,4 +75,6 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("weight_decay", 0, 1),
     ("warmup", 0, 1),
     ("label_smoothing", 0, 0.99),
+    ("seed", 0, 2**63 - 1),
 )
+_COUNTS = ("epochs", "batch_size", "seed")

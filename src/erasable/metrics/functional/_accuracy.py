@@ -30,7 +30,7 @@ def accuracy(probabilities: Array, labels: Array) -> float:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> accuracy(np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0, 0]))
         0.5
@@ -58,7 +58,7 @@ def error_rate(probabilities: Array, labels: Array) -> float:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> error_rate(np.array([[0.9, 0.1], [0.3, 0.7], [0.2, 0.8]]), np.array([1, 1, 1]))
         0.3333333333333333
@@ -87,7 +87,7 @@ def accuracy_gap(unlearned: Array, oracle: Array, *, labels: Array) -> float:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> unlearned = np.array([[0.9, 0.1], [0.3, 0.7]])
         >>> oracle = np.array([[0.8, 0.2], [0.6, 0.4]])

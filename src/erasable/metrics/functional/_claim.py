@@ -80,7 +80,7 @@ def claim(unlearned: Array, oracle: Array, *, labels: Array) -> ClaimBounds:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> oracle, unlearned = np.array([[0.9, 0.1]]), np.array([[0.8, 0.2]])
         >>> found = claim(unlearned, oracle, labels=np.array([0]))

@@ -24,7 +24,7 @@ def floored_log(probabilities: Array, floor: float = 1e-8) -> Float64s:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> np.round(floored_log(np.array([[1.0, 0.0]])), 4).tolist()
         [[-0.0, -18.4207]]

@@ -54,7 +54,7 @@ def kl_unlearned_oracle(log_unlearned: Array, log_oracle: Array) -> float:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> unlearned, oracle = np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])
         >>> with np.errstate(divide="ignore"):
@@ -84,7 +84,7 @@ def kl_oracle_unlearned(log_unlearned: Array, log_oracle: Array) -> float:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> unlearned, oracle = np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])
         >>> with np.errstate(divide="ignore"):

@@ -30,7 +30,7 @@ def prediction_gap(unlearned: Array, oracle: Array) -> float:
     Raises:
         ArgumentError: If an argument is malformed; one message names every problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> unlearned = np.array([[0.9, 0.1], [0.3, 0.7]])
         >>> oracle = np.array([[0.8, 0.2], [0.6, 0.4]])
