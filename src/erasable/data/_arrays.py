@@ -12,6 +12,14 @@ import numpy.typing as npt
 from erasable.errors import ArgumentError, Problems
 
 _KNOWN = ("X", "y", "ids", "groups")
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -58,17 +66,25 @@ def read_arrays(path: Path, *, needs_labels: bool = False) -> Arrays:
 
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded as file:
-                return {name: file[name] for name in file.files}
+        with path.open("rb") as handle:
+            file = np.load(handle, allow_pickle=False)
+            if isinstance(file, np.lib.npyio.NpzFile):
+                return {name: _array(file[name], name) for name in file.files}
     except FileNotFoundError:
         raise ArgumentError(f"Expected an .npz file, but there is no {path}.") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise ArgumentError(
             f"Expected an .npz file of plain arrays, but {path} cannot be read: {error}"
         ) from error
     raise ArgumentError(f"Expected an .npz file, but {path} holds a single array.")
+
+
+def _array(found: Any, name: str) -> npt.NDArray[Any]:
+    if not isinstance(found, np.ndarray):  # numpy hands out other members of a zip file as bytes
+        raise ValueError(f"{name!r} is not an array.")
+    if not found.ndim:
+        raise ValueError(f"{name!r} is a single value, not one per row.")
+    return found
 
 
 def _groups(array: npt.NDArray[Any]) -> list[list[Any]]:
