@@ -24,10 +24,10 @@ demo: $(STAMP)  ## Train, forget, compare with retraining; writes out/report.htm
 	@$(BIN)/erasable demo --out $(OUT)
 
 test: lint  ## Lint, types, and the test suite (no downloads, no long training)
-	@$(BIN)/python -m pytest -q -n 2
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --durations=10
 
 test-slow: $(STAMP)  ## The tests that take minutes or need data sets
-	@$(BIN)/python -m pytest -q -m 'slow or download'
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m 'slow or download'
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	@$(BIN)/ruff check -q .

@@ -240,7 +240,7 @@ def test_naming_nothing_to_forget_is_an_error(run, model):
     assert (code, "ids, groups or classes" in err) == (1, True)
 
 
-TRAINING = ("--epochs", 80, "--batch-size", 4, "--seed", 3, "--json")
+TRAINING = ("--epochs", 30, "--batch-size", 4, "--seed", 3, "--json")
 
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path, rows):

@@ -97,11 +97,8 @@ def describe(path):
         model = load(path)
     except StoreError as error:
         return "nothing" if "no config.json" in str(error) else f"damaged: {error}"
-    answers = model.predict_proba(QUERIES).tobytes() if len(model.memory) else b""
-    state = b"".join(model.memory.canonical_state()) + answers
-    return (
-        f"{model.weights_digest} {np.frombuffer(state, np.uint8).astype(int).sum()} {state.hex()}"
-    )
+    state = b"".join(model.memory.canonical_state()) + model.predict_proba(QUERIES).tobytes()
+    return f"{model.weights_digest} {hashlib.sha256(state).hexdigest()}"
 
 
 def attempt(work, path, last):
@@ -136,7 +133,7 @@ def main(folder):
         row.id: (row.id.encode() + b"s:", row.embedding.tobytes())
         for row in load(start).memory.get(FORGOTTEN)
     }
-    for work, begins, stride in ((begin, None, 3), (forget, start, 1), (replace, start, 2)):
+    for work, begins, stride in ((begin, None, 5), (forget, start, 1), (replace, start, 3)):
         path = folder / work.__name__
 
         def reset(path=path, begins=begins):

@@ -321,7 +321,7 @@ def test_of_two_processes_that_overwrite_at_once_one_is_refused(path, monkeypatc
 def test_another_model_is_not_replaced_by_accident(path):
     fitted().save(path)
     before = contents(path)
-    with pytest.raises(StoreError, match="already holds a model.*overwrite=True"):
+    with pytest.raises(StoreError, match=r"already holds a model.*overwrite=True"):
         remembering().save(path)
     assert contents(path) == before
 
@@ -362,7 +362,8 @@ def test_overwriting_with_a_forgotten_row_is_refused_and_names_it(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["notes.txt", "weights-mine.safetensors", "rows.sqlite.bak", ".hidden.tmp", "config.json.old"]
+    "name",
+    ["notes.txt", "weights-mine.safetensors", "rows.sqlite.bak", ".hidden.tmp", "config.json.old"],
 )
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_directory_with_other_files_is_refused(path, name, overwrite):

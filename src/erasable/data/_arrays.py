@@ -16,7 +16,7 @@ _UNREADABLE = (
     ValueError,
     OSError,
     EOFError,
-    NotImplementedError,
+    RuntimeError,
     zipfile.BadZipFile,
     zlib.error,
 )

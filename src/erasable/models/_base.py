@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from erasable.encoders import Encoder, build_encoder
 from erasable.errors import ArgumentError
+from erasable.memory import plain
 from erasable.models._inputs import as_float32, as_images, as_tensor
 from erasable.models._provenance import Provenance, attach, provenance_of
 from erasable.training import Objective, TrainingConfig, train
@@ -93,7 +94,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
 
     def _config(self) -> TrainingConfig:
         names = {field.name for field in fields(TrainingConfig)} & set(self.get_params(deep=False))
-        settings = {name: getattr(self, name) for name in names}
+        settings = {name: plain(getattr(self, name)) for name in names}
         return TrainingConfig(**settings, seed=self._seed())
 
     @contextlib.contextmanager
@@ -125,6 +126,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
     def _train(
         self, objective: Objective, inputs: Float32s, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:
+        if self.checkpoint is not None and self.random_state is None:
+            raise ArgumentError(
+                "Expected random_state with checkpoint, but it is None: a run that draws a new "
+                "seed each time cannot be resumed."
+            )
         return train(
             self.network_,
             objective,

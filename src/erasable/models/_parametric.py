@@ -88,6 +88,7 @@ class ParametricClassifier(NetworkClassifier):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(config.seed)
                 self.network_ = ParametricNetwork(encoder, norm, len(self._labels)).eval()
+            self.history_ = []
             if config.epochs and len(inputs) > 1:
                 objective = CrossEntropy(label_smoothing=self.label_smoothing)
                 places = class_indices(labels, self._labels)

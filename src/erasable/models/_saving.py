@@ -56,7 +56,7 @@ def save(model: "SPMClassifier", path: Path, *, overwrite: bool) -> Place:
             commit=lambda: commit(place.generation),
         )
         return Place(path, place.generation, revision)
-    _make_room(model, directory, overwrite)
+    _make_room(directory, overwrite)
     _persist_keys(model)
     generation = directory.rows.append(model.memory, _saved_sources(model.provenance_))
     directory.write_weights(model.network_.state_dict())
@@ -153,7 +153,7 @@ def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, A
     }
 
 
-def _make_room(model: "SPMClassifier", directory: ModelDirectory, overwrite: bool) -> None:
+def _make_room(directory: ModelDirectory, overwrite: bool) -> None:
     if directory.exists:
         if not overwrite:
             raise StoreError(
@@ -161,7 +161,6 @@ def _make_room(model: "SPMClassifier", directory: ModelDirectory, overwrite: boo
                 "another one, or pass overwrite=True to replace it."
             )
         directory.read_config()
-        model.memory.respect(directory.rows.tombstones())
     elif not directory.is_free:
         raise StoreError(
             f"Expected a new or empty directory, but {directory.path} holds other files."

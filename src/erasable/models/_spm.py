@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError
 from erasable.fusion import DotProductFusion, get_reduction
-from erasable.memory import Grid, Marks, Match, Memory, Selection, sort_labels
+from erasable.memory import Grid, Marks, Match, Memory
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._inputs import as_labels, as_tensor, content_digests, labels_array
 from erasable.models._networks import SPMNetwork, embedding_norm, evaluate
+from erasable.models._plan import ForgetPlan, plan_forget
 from erasable.models._provenance import Provenance, provenance_of, record_rows
 from erasable.models._saving import Place, save
-from erasable.models._votes import ForgetPlan, Votes
+from erasable.models._votes import Votes
 from erasable.store import FORMAT, Basis, Level, Receipt
 from erasable.training import InBatchMemory
 from erasable.typing import Float32s, Float64s, Ints, Label, RowId
@@ -136,6 +137,7 @@ class SPMClassifier(NetworkClassifier):
             row_ids = trial.add(blanks, labels, ids=ids, groups=groups, contents=contents)
             config = self._config()
             provenance = self._start(config.seed, tombstones)
+            self.history_ = []
             if config.epochs and len(inputs) > 1:
                 objective = InBatchMemory(reduction, label_smoothing=self.label_smoothing)
                 classes = class_indices(labels, trial.classes)
@@ -245,7 +247,7 @@ class SPMClassifier(NetworkClassifier):
         )
         level, basis = self._level(selection.ids)
         if dry_run:
-            return self._plan(selection, level, basis)
+            return plan_forget(self.memory_, selection, level=level, basis=basis)
         done = self.memory_.drop(selection)
         return Receipt(
             format=FORMAT,
@@ -463,25 +465,6 @@ class SPMClassifier(NetworkClassifier):
     def _level(self, ids: Sequence[RowId]) -> tuple[Level, Basis]:
         records = [self.memory_.record(int(p)) for p in self.memory_.positions(ids)]
         return self.provenance_.level((record.id, record.content) for record in records)
-
-    def _plan(self, selection: Selection, level: Level, basis: Basis) -> ForgetPlan:
-        table, sums = self.memory_.table, self.memory_.sums
-        positions = self.memory_.positions(selection.ids)
-        slots = table.slots[positions]
-        emptied: list[Label] = []
-        drift: dict[Label, float] = {}
-        for slot in np.unique(slots).tolist():
-            label, members = sums.label_at(slot), positions[slots == slot]
-            left = sums.count(slot) - len(members)
-            if not left:
-                emptied.append(label)
-                continue
-            before = sums.sum_at(slot) / sums.count(slot)
-            gone = self.memory_.grid.units(table.embeddings[members]).sum(0, dtype=np.int64)
-            after = (sums.sum_at(slot) - gone) / left
-            length = max(float(np.linalg.norm(before)), np.finfo(float).tiny)
-            drift[label] = float(np.linalg.norm(after - before)) / length
-        return ForgetPlan(len(positions), tuple(sort_labels(emptied)), drift, level, basis)
 
 
 def _object_array(rows: list[list[Any]]) -> npt.NDArray[Any]:

@@ -1,12 +1,11 @@
-"""What a prediction was decided by, and what a forget would do."""
+"""What a prediction was decided by."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from erasable.store import Basis, Level
-from erasable.typing import Float64s, Label
+from erasable.typing import Float64s
 
 
 @dataclass(frozen=True)
@@ -27,23 +26,3 @@ class Votes:
     weights: Float64s
     rest: Float64s
     kind: str
-
-
-@dataclass(frozen=True)
-class ForgetPlan:
-    """What a forget request would do; nothing was done.
-
-    Attributes:
-        rows: How many rows would be forgotten.
-        emptied: Classes that would have no row left.
-        drift: Per class that loses some of its rows, how far its prototype would move, relative to
-            its length.
-        level: The level the request would be honoured at.
-        basis: How that level is known.
-    """
-
-    rows: int
-    emptied: tuple[Label, ...]
-    drift: dict[Label, float]
-    level: Level
-    basis: Basis

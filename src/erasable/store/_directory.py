@@ -77,7 +77,9 @@ class ModelDirectory:
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
         """Write weights under the name of their digest and return it."""
         digest = tensors_digest(tensors)
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        plain = {
+            name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()
+        }
         write_atomically(self._weights(digest), safetensors.torch.save(plain))
         return digest
 

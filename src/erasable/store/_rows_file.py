@@ -155,11 +155,6 @@ class RowsFile:
         self._sweep()
         return revision + 1
 
-    def tombstones(self) -> Marks:
-        """Return the tombstones of every generation in the file."""
-        with self._open("read") as db:
-            return Marks(db.execute("SELECT key_id, mark FROM tombstones").fetchall())
-
     def keep_only(self, generation: int, *, commit: Callable[[], None]) -> None:
         """Call ``commit`` while nobody else can write, and remove all other generations.
 

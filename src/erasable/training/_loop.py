@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from erasable.errors import StateError
+from erasable.errors import ArgumentError, StateError, listing
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
@@ -18,6 +18,8 @@ from erasable.training._config import TrainingConfig
 from erasable.training._display import Display
 from erasable.training._objective import Objective
 from erasable.weights import tensors_digest, weights_digest
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,8 @@ def train(
                 history.append(run(inputs, classes, epoch))
             if saved:
                 saved.save(network, optimizer, Progress(epoch + 1, history))
+    if not all(parameter.isfinite().all() for parameter in network.parameters()):
+        raise StateError("Expected finite weights, but training has diverged. Use a smaller rate.")
     network.eval()
     return history
 
@@ -144,6 +148,8 @@ class _Epoch:
 def _fabric(device: str) -> Any:
     from lightning_fabric import Fabric  # a second to import, so only where it is used
 
+    if device not in DEVICES:
+        raise ArgumentError(f"Expected device to be {listing(DEVICES)}, but got {device!r}.")
     is_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     precision = "bf16-mixed" if is_cuda and torch.cuda.is_bf16_supported() else "32-true"
     return Fabric(accelerator=device, devices=1, precision=precision)  # type: ignore[arg-type]  # a literal

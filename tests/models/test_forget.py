@@ -1,0 +1,275 @@
+"""Forgetting through the estimator: receipts, plans, refusals."""
+
+import copy
+import dataclasses
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from erasable import Receipt, SPMClassifier
+from erasable.errors import ArgumentError, RowIdError
+from models.toys import TINY, blobs, fitted, names, remembering, state
+
+
+def grouped(count=12):
+    """Return an untrained model whose rows belong to three subjects in turn."""
+    X, y = blobs(count)
+    groups = [f"subject-{i % 3}" for i in range(count)]
+    model = SPMClassifier("identity").remember(X, y, ids=names(count), groups=groups)
+    return model, X, y
+
+
+# -- receipts -------------------------------------------------------------------------------------
+
+
+def test_the_receipt_counts_the_rows():
+    assert fitted().forget(ids=names(3)).rows == 3
+
+
+def test_the_receipt_has_the_digests_around_the_forget():
+    model = remembering()
+    before = model.memory.digest
+    receipt = model.forget(ids=names(3))
+    assert (receipt.digest_before, receipt.digest_after) == (before, model.memory.digest)
+
+
+def test_the_digest_after_is_that_of_a_model_that_never_held_the_rows():
+    X, y = blobs(40)
+    other = SPMClassifier("identity").remember(X[3:], y[3:], ids=names(37, 3))
+    assert remembering().forget(ids=names(3)).digest_after == other.memory.digest
+
+
+def test_the_receipt_names_the_weights():
+    model = fitted()
+    assert model.forget(ids=names(1)).weights_digest == model.weights_digest
+
+
+def test_the_receipt_has_the_callers_request_id():
+    assert fitted().forget(ids=names(1), request_id="REQ-7").request_id == "REQ-7"
+
+
+def test_generated_request_ids_differ():
+    model = fitted()
+    assert model.forget(ids=names(1)).request_id != model.forget(ids=names(1, 1)).request_id
+
+
+def test_the_receipt_has_the_time_in_utc():
+    stamp = datetime.fromisoformat(fitted().forget(ids=names(1)).time)
+    assert stamp.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - stamp) < timedelta(minutes=1)
+
+
+def test_the_receipt_says_its_format_and_has_no_signature():
+    receipt = fitted().forget(ids=names(1))
+    assert (receipt.format, receipt.signature) == ("erasable.receipt.1", None)
+
+
+def test_the_receipt_does_not_name_the_rows():
+    assert "row-number" not in fitted().forget(ids=names(1)).to_json()
+
+
+def test_the_receipt_cannot_be_changed():
+    receipt = fitted().forget(ids=names(1))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        receipt.rows = 0
+
+
+RECEIPT = Receipt(
+    format="erasable.receipt.1",
+    request_id="Straße 7",
+    time="2030-01-02T03:04:05.678+00:00",
+    rows=2,
+    digest_before="aa",
+    digest_after="bb",
+    weights_digest="cc",
+    level="memory",
+    basis="recorded",
+)
+
+
+def test_canonical_json_is_pinned():
+    assert RECEIPT.to_json() == (
+        '{"basis":"recorded","digest_after":"bb","digest_before":"aa",'
+        '"format":"erasable.receipt.1","level":"memory","request_id":"Stra\\u00dfe 7","rows":2,'
+        '"signature":null,"time":"2030-01-02T03:04:05.678+00:00","weights_digest":"cc"}'
+    )
+
+
+def test_canonical_json_read_and_written_again_is_the_same():
+    receipt = fitted().forget(ids=names(1), request_id="ü")
+    again = Receipt(**json.loads(receipt.to_json()))
+    assert (again, again.to_json()) == (receipt, receipt.to_json())
+
+
+# -- what forgetting does -------------------------------------------------------------------------
+
+
+def test_forgetting_does_not_touch_the_weights():
+    model = fitted()
+    before = copy.deepcopy(model.network_.state_dict())
+    model.forget(ids=names(20))
+    after = model.network_.state_dict()
+    assert all(before[name].equal(after[name]) for name in before)
+
+
+def test_a_forgotten_class_disappears():
+    model = fitted()
+    model.forget(classes=["a"])
+    assert model.classes_.tolist() == ["b"]
+
+
+def test_a_forgotten_class_is_never_predicted():
+    model = fitted()
+    model.forget(classes=["a"])
+    assert set(model.predict(blobs(40)[0])) == {"b"}
+
+
+def test_a_forgotten_row_no_longer_votes():
+    model = remembering(reduction="rows")
+    model.forget(ids=names(1))
+    assert "row-number-0" not in model.votes(blobs(40)[0], top=40).ids
+
+
+def test_forgetting_a_group_takes_all_its_rows():
+    model, _, _ = grouped()
+    assert model.forget(groups=["subject-1"]).rows == 4
+    assert not any("subject-1" in row.groups for row in model.memory)
+
+
+def test_forgetting_is_all_or_nothing():
+    model = fitted()
+    before = state(model)
+    with pytest.raises(RowIdError, match="'nobody'"):
+        model.forget(ids=[*names(3), "nobody"])
+    assert state(model) == before
+
+
+def test_missing_rows_can_be_skipped():
+    assert fitted().forget(ids=[*names(3), "nobody"], missing_ok=True).rows == 3
+
+
+def test_an_empty_model_can_be_filled_again():
+    model = fitted()
+    model.forget(classes=["a", "b"])
+    model.remember(*blobs(2, seed=9), ids=["p", "q"])
+    assert model.classes_.tolist() == ["a", "b"]
+
+
+# -- dry runs -------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_changes_nothing():
+    model = fitted()
+    before, marks = state(model), len(model.memory.tombstones.marks)
+    model.forget(ids=names(3), dry_run=True)
+    assert (state(model), len(model.memory.tombstones.marks)) == (before, marks)
+
+
+def test_a_dry_run_counts_the_rows():
+    assert fitted().forget(ids=names(3), classes=["a"], dry_run=True).rows == 21
+
+
+def test_a_dry_run_names_the_classes_that_would_be_empty():
+    model = fitted()
+    assert model.forget(classes=["b", "a"], dry_run=True).emptied == ("a", "b")
+
+
+def test_a_dry_run_tells_how_far_each_prototype_will_move():
+    model = fitted()
+    plan = model.forget(ids=names(7), dry_run=True)
+    before = model.memory.sums.means.copy()
+    model.forget(ids=names(7))
+    moved = np.linalg.norm(model.memory.sums.means - before, axis=1)
+    expected = moved / np.linalg.norm(before, axis=1)
+    assert list(plan.drift) == ["a", "b"]
+    np.testing.assert_allclose(list(plan.drift.values()), expected, rtol=1e-12)
+
+
+def test_a_dry_run_tells_no_drift_of_classes_it_leaves_alone():
+    assert list(fitted().forget(ids=names(1), dry_run=True).drift) == ["a"]
+
+
+def test_a_dry_run_of_something_unknown_is_refused():
+    with pytest.raises(RowIdError, match="'nobody'"):
+        fitted().forget(ids=["nobody"], dry_run=True)
+
+
+# -- forgotten rows stay out ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def forgotten():
+    """Return a model without its first subject's rows, and those rows."""
+    model, X, y = grouped()
+    model.forget(groups=["subject-0"])
+    return model, X[::3], y[::3]
+
+
+def test_the_same_id_is_refused(forgotten):
+    model, X, _ = forgotten
+    with pytest.raises(RowIdError, match="1 of 1 rows were forgotten before"):
+        model.remember(X[:1] + 50, ["a"], ids=["row-number-0"])
+
+
+def test_the_same_content_under_another_id_is_refused(forgotten):
+    model, X, y = forgotten
+    with pytest.raises(RowIdError, match="4 of 4 rows were forgotten before"):
+        model.remember(X, y, ids=names(4, 100))
+
+
+def test_another_row_of_a_forgotten_group_is_refused(forgotten):
+    model, X, _ = forgotten
+    with pytest.raises(RowIdError, match="forgotten before"):
+        model.remember(X[:1] + 50, ["a"], ids=["new"], groups=["subject-0"])
+
+
+def test_an_unrelated_row_is_accepted(forgotten):
+    model, X, _ = forgotten
+    model.remember(X[:1] + 50, ["a"], ids=["new"], groups=["subject-9"])
+    assert "new" in model.memory
+
+
+def test_fit_refuses_forgotten_rows_before_it_trains(forgotten, tmp_path):
+    model, X, y = forgotten
+    model.set_params(**TINY, epochs=2, checkpoint=tmp_path / "state")
+    with pytest.raises(RowIdError, match="forgotten before"):
+        model.fit(X, y, ids=names(4, 100))
+    assert not (tmp_path / "state").exists()
+
+
+def test_fit_of_other_rows_keeps_refusing_the_forgotten_ones(forgotten):
+    model, X, y = forgotten
+    model.fit(*blobs(8, seed=4), ids=names(8, 200))
+    with pytest.raises(RowIdError, match="forgotten before"):
+        model.remember(X[:1], y[:1], ids=["new"])
+
+
+def test_skip_forgotten_stores_only_the_others(forgotten):
+    model, X, y = forgotten
+    rows = np.concatenate([X, X[:1] + 50])
+    model.remember(rows, [*y, "a"], ids=names(5, 100), skip_forgotten=True)
+    assert [f"row-number-{i}" in model.memory for i in range(100, 105)] == [False] * 4 + [True]
+
+
+def test_reinstate_restores_the_digest():
+    model, X, y = grouped()
+    before = model.memory.digest
+    model.forget(ids=names(2))
+    groups = ["subject-0", "subject-1"]
+    model.remember(X[:2], y[:2], ids=names(2), groups=groups, reinstate=True)
+    assert model.memory.digest == before
+
+
+def test_generated_ids_never_return():
+    X, y = blobs(6)
+    model = SPMClassifier("identity").remember(X, y)
+    model.forget(ids=[5])
+    model.remember(X[:1] + 50, ["a"])
+    assert sorted(row.id for row in model.memory) == [0, 1, 2, 3, 4, 6]
+
+
+def test_forget_without_a_selector_is_refused():
+    with pytest.raises(ArgumentError, match="ids, groups or classes"):
+        fitted().forget()

@@ -1,0 +1,107 @@
+"""Small runs: data, a network and settings, always built in the same bits."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from erasable.encoders import build_encoder
+from erasable.fusion import DotProductFusion, get_reduction
+from erasable.models._networks import EmbeddingNorm, SPMNetwork
+from erasable.training import CrossEntropy, InBatchMemory, Objective, TrainingConfig, train
+
+
+def blobs(count=36, classes=3, dim=4, *, spread=0.3, seed=0):
+    """Draw points around one corner per class; return inputs and class indices."""
+    generator = torch.Generator().manual_seed(seed)
+    places = torch.arange(count) % classes
+    corners = 2 * torch.eye(classes, dim)
+    return corners[places] + spread * torch.randn(count, dim, generator=generator), places
+
+
+def plain_network(seed=0, classes=3):
+    """Build a classifier with everything that has a state: batch statistics and dropout."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(4, 16),
+            nn.BatchNorm1d(16),
+            nn.ReLU(),
+            nn.Dropout(0.3),
+            nn.Linear(16, classes),
+        )
+
+
+def memory_network(shape=(4,), encoder="mlp", seed=0, **options):
+    """Build encoder, normalisation and fusion."""
+    built = build_encoder(encoder, shape, options={"dim": 8, **options}, seed=seed)
+    return SPMNetwork(built, EmbeddingNorm(), DotProductFusion(built.dim))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything `train` takes."""
+
+    inputs: Tensor
+    classes: Tensor
+    objective: Objective
+    config: TrainingConfig
+    build: Any
+
+    def go(self, folder=None, *, objective=None, network=None):
+        """Train from the first weights; return the network and the history."""
+        network = network or self.build()
+        history = train(
+            network,
+            objective or self.objective,
+            inputs=self.inputs,
+            classes=self.classes,
+            config=self.config,
+            device="cpu",
+            checkpoint=folder,
+        )
+        return network, history
+
+
+def vectors():
+    """Return a run of 4 epochs of 3 steps: feature vectors, dropout, batch statistics."""
+    config = TrainingConfig(epochs=4, batch_size=12, learning_rate=0.05, seed=5)
+    return Run(*blobs(), CrossEntropy(label_smoothing=0.1), config, plain_network)
+
+
+def images():
+    """Return a run of 4 epochs of 3 steps: images, augmented, classes renumbered at each step."""
+    inputs, places = blobs(36, 3, 2 * 4 * 4)
+    config = TrainingConfig(
+        epochs=4, batch_size=12, seed=5, label_permutation=True, augmentation="crop_flip"
+    )
+    return Run(
+        inputs.reshape(36, 2, 4, 4),
+        places,
+        InBatchMemory(get_reduction("rows")),
+        config,
+        lambda: memory_network((2, 4, 4), "small_cnn", widths=[4]),
+    )
+
+
+RUNS = {"vectors": vectors, "images": images}
+
+
+class Acting(Objective):
+    """An objective that does something of its own at one of its calls, counted from 1."""
+
+    def __init__(self, objective, at, action):
+        self.needs_partners = objective.needs_partners
+        self.calls = 0
+        self._objective, self._at, self._action = objective, at, action
+
+    def __call__(self, network, inputs, classes):
+        self.calls += 1
+        if self.calls == self._at:
+            self._action()
+        return self._objective(network, inputs, classes)
+
+    def describe(self):
+        return self._objective.describe()
