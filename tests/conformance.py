@@ -144,7 +144,7 @@ def row_lists(
     row = st.builds(
         ToyRow,
         ids or row_ids(),
-        labels or row_labels(),
+        row_labels() if labels is None else labels,
         st.sampled_from(pool),
         groups or row_groups(),
     )

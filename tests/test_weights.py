@@ -172,3 +172,20 @@ def test_the_digest_is_not_computed_again_after(read, computed):
 def test_nothing_is_computed_before_it_is_asked_for(computed):
     WeightsDigest(network())
     assert computed == []
+
+
+def test_a_write_behind_torchs_back_is_seen():
+    network = nn.Linear(2, 2)
+    digest = WeightsDigest(network)
+    before = digest.value()
+    network.weight.data += 1
+    assert digest.value() == weights_digest(network) != before
+
+
+def test_a_change_of_an_odd_number_of_bytes_is_seen():
+    network = nn.Module()
+    network.register_buffer("octets", torch.zeros(7, dtype=torch.uint8))
+    digest = WeightsDigest(network)
+    before = digest.value()
+    network.octets.data[6] = 1
+    assert digest.value() != before

@@ -114,6 +114,19 @@ def test_train_does_not_replace_a_model_unasked(run, model, rows):
     assert load(model).memory.digest == before
 
 
+def test_train_refuses_forgotten_rows_before_it_trains(run, model, rows):
+    call("forget", model, "--id", names(40)[0])
+    code, _, err = run("train", model, rows, "--overwrite", "--json")
+    assert (code, "1 of 40 rows were forgotten before" in err) == (1, True)
+    assert len(load(model).memory) == 39
+    assert not model.with_name("model.partial").exists()
+
+
+def test_train_can_replace_a_model(model, rows):
+    call("train", model, rows, "--overwrite", "--epochs", 1, "--json")
+    assert load(model).network_.encoder.name == "mlp"
+
+
 def test_predict_prints_labels_and_accuracy(model, rows):
     lines = call("predict", model, rows).splitlines()
     assert len(lines) == 41

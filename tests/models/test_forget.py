@@ -183,12 +183,13 @@ def test_a_dry_run_tells_how_far_each_prototype_will_move():
     model.forget(ids=names(7))
     moved = np.linalg.norm(model.memory.sums.means - before, axis=1)
     expected = moved / np.linalg.norm(before, axis=1)
-    assert list(plan.drift) == ["a", "b"]
-    np.testing.assert_allclose(list(plan.drift.values()), expected, rtol=1e-12)
+    assert [label for label, _ in plan.drift] == ["a", "b"]
+    np.testing.assert_allclose([value for _, value in plan.drift], expected, rtol=1e-12)
 
 
 def test_a_dry_run_tells_no_drift_of_classes_it_leaves_alone():
-    assert list(fitted().forget(ids=names(1), dry_run=True).drift) == ["a"]
+    plan = fitted().forget(ids=names(1), dry_run=True)
+    assert [label for label, _ in plan.drift] == ["a"]
 
 
 def test_a_dry_run_of_something_unknown_is_refused():
@@ -273,3 +274,10 @@ def test_generated_ids_never_return():
 def test_forget_without_a_selector_is_refused():
     with pytest.raises(ArgumentError, match="ids, groups or classes"):
         fitted().forget()
+
+
+def test_the_drift_of_a_number_is_not_that_of_a_truth_value():
+    X = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]]
+    model = SPMClassifier("identity").remember(X, [1, 1, True, True], ids=["a", "b", "c", "d"])
+    plan = model.forget(ids=["a", "c"], dry_run=True)
+    assert [type(label) for label, _ in plan.drift] == [bool, int]

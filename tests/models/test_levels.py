@@ -10,7 +10,7 @@ from torch import nn
 from erasable import ParametricClassifier, SPMClassifier, declare, load
 from erasable.encoders import build_encoder
 from erasable.models import Provenance, provenance_of
-from models.toys import TINY, blobs, fitted, forget_keys, names, own_network
+from models.toys import TINY, blobs, fitted, forget_keys, names, own_network, remembering
 
 
 def level(model, ids):
@@ -307,3 +307,10 @@ def test_the_record_does_not_name_its_rows():
     source = fitted().provenance_.sources[0]
     assert source.basis == "recorded"
     assert "row-number" not in repr(list(source.marks))
+
+
+def test_weights_written_behind_torchs_back_are_of_unknown_origin():
+    model = remembering(encoder="random_features")
+    next(model.network_.parameters()).data.add_(1)
+    receipt = model.forget(ids=names(1))
+    assert (receipt.level, receipt.basis) == ("memory", "unknown")

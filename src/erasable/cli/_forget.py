@@ -34,11 +34,10 @@ def forget(
     chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
     if dry_run:
         plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True)
-        document = {**asdict(plan), "drift": [[k, v] for k, v in plan.drift.items()]}
         lines = [f"would forget {plan.rows} rows; level {plan.level} ({plan.basis})"]
         lines += [f"class {label!r} would be empty" for label in plan.emptied]
-        lines += [f"class {k!r}: prototype would move by {v:.2%}" for k, v in plan.drift.items()]
-        emit(document, as_json=as_json, lines=lines)
+        lines += [f"class {k!r}: prototype would move by {v:.2%}" for k, v in plan.drift]
+        emit(asdict(plan), as_json=as_json, lines=lines)
         return
     receipt = classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
     classifier.save(model)

@@ -38,18 +38,22 @@ def train(
     """
     from erasable.data import read_arrays
     from erasable.errors import StoreError
-    from erasable.models import SPMClassifier
+    from erasable.models import SPMClassifier, load
     from erasable.store import ModelDirectory
 
-    if ModelDirectory(model).exists and not overwrite:
+    is_there = ModelDirectory(model).exists
+    if is_there and not overwrite:
         raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
     rows = read_arrays(data, needs_labels=True)
     held_out = read_arrays(test, needs_labels=True) if test else None
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
-    classifier = SPMClassifier(
-        encoder,
-        reduction,
+    # Fitting the model that is there, not a new one, keeps its tombstones: rows that were forgotten
+    # from it are refused before training begins.
+    classifier = (load(model) if is_there else SPMClassifier()).set_params(
+        encoder=encoder,
+        encoder_options=None,
+        reduction=reduction,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,

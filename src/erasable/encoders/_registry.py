@@ -39,12 +39,11 @@ def build_encoder(
         options: Keyword arguments of the named encoder.
         seed: Seed of its first weights; the caller's random state is left as it was.
     """
-    if isinstance(encoder, Encoder) and not options:
-        return encoder
     if isinstance(encoder, nn.Module):
         if options:
             raise ArgumentError("Expected encoder options only with an encoder's name.")
-        return ModuleEncoder(input_shape, encoder)
+        wrapped = ModuleEncoder(input_shape, encoder)
+        return encoder if isinstance(encoder, Encoder) else wrapped
     name = ("mlp" if len(input_shape) == 1 else "small_cnn") if encoder == "auto" else encoder
     if name not in _ENCODERS:
         known = listing(["auto", *_ENCODERS])

@@ -24,7 +24,7 @@ class ForgetPlan:
 
     rows: int
     emptied: tuple[Label, ...]
-    drift: dict[Label, float]
+    drift: tuple[tuple[Label, float], ...]
     level: Level
     basis: Basis
 
@@ -35,7 +35,7 @@ def plan_forget(memory: Memory, selection: Selection, *, level: Level, basis: Ba
     positions = memory.positions(selection.ids)
     slots = table.slots[positions]
     emptied: list[Label] = []
-    drift: dict[Label, float] = {}
+    drift: list[tuple[Label, float]] = []
     for slot in np.unique(slots).tolist():
         label, members = sums.label_at(slot), positions[slots == slot]
         left = sums.count(slot) - len(members)
@@ -46,5 +46,5 @@ def plan_forget(memory: Memory, selection: Selection, *, level: Level, basis: Ba
         gone = memory.grid.units(table.embeddings[members]).sum(0, dtype=np.int64)
         after = (sums.sum_at(slot) - gone) / left
         length = max(float(np.linalg.norm(before)), np.finfo(float).tiny)
-        drift[label] = float(np.linalg.norm(after - before)) / length
-    return ForgetPlan(len(positions), tuple(sort_labels(emptied)), drift, level, basis)
+        drift.append((label, float(np.linalg.norm(after - before)) / length))
+    return ForgetPlan(len(positions), tuple(sort_labels(emptied)), tuple(drift), level, basis)

@@ -112,6 +112,10 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "SPMClassifier"
             "Expected load(path, encoder=network), because this model was made with a network of "
             "your own: pass one of the same architecture; its weights are loaded."
         )
+    elif encoder is not None:
+        raise StateError(
+            f"Expected load(path) without an encoder: this model has the encoder {chosen!r}."
+        )
     model = SPMClassifier(chosen, encoder_options=options or None, **config["parameters"])
     model.input_shape_ = tuple(config["input_shape"])
     if len(model.input_shape_) == 1:
