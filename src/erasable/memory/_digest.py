@@ -34,10 +34,13 @@ def encode_row(
         bits: The grid the embedding lies on.
         units: The embedding in grid units, little-endian int32.
     """
-    names = sorted(encode_key(group).encode() for group in groups)
+    names = sorted([encode_key(group).encode() for group in groups])
     fields = [_DOMAIN, encode_key(row_id).encode(), encode_key(label).encode()]
     fields += [_LENGTH.pack(len(names)), *names, _LENGTH.pack(bits), units]
-    return b"".join(part for field in fields for part in (_LENGTH.pack(len(field)), field))
+    parts: list[bytes] = []
+    for field in fields:
+        parts += (_LENGTH.pack(len(field)), field)
+    return b"".join(parts)
 
 
 class LtHash:
