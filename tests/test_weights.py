@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from erasable import weights
-from erasable.weights import WeightsDigest, tensors_digest, weights_digest
+from erasable.errors import ArgumentError
+from erasable.weights import load_weights, tensors_digest, weights_digest, weights_of
 
 DTYPES = [
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8,
@@ -92,20 +92,7 @@ def test_buffers_are_part_of_the_digest():
     assert weights_digest(changed) != weights_digest(network())
 
 
-# -- computed only when needed --------------------------------------------------------------------
-
-
-@pytest.fixture
-def computed(monkeypatch):
-    """Count how often a digest is computed."""
-    calls = []
-
-    def counting(module):
-        calls.append(module)
-        return weights_digest(module)
-
-    monkeypatch.setattr(weights, "weights_digest", counting)
-    return calls
+# -- every change is seen ------------------------------------------------------------------------
 
 
 def optimiser_step(module):
@@ -137,55 +124,43 @@ CHANGES = {
     "an entry": write_in_place,
     "another dtype": lambda module: module.double(),
 }
-READS = {
-    "nothing": lambda module: None,
-    "a forward pass in eval mode": lambda module: module.eval()(torch.ones(2, 3)),
-    "a gradient": lambda module: module.eval()(torch.ones(2, 3)).sum().backward(),
-    "saving": lambda module: module.state_dict(),
-    "a change of mode": lambda module: module.train().eval(),
-}
-
-
-def test_the_value_is_the_digest():
-    assert WeightsDigest(network()).value() == weights_digest(network())
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_is_seen(change):
     module = network()
-    digest = WeightsDigest(module)
-    before = digest.value()
+    before = weights_digest(module)
     change(module)
-    assert digest.value() == weights_digest(module) != before
-
-
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_the_digest_is_not_computed_again_after(read, computed):
-    module = network()
-    digest = WeightsDigest(module)
-    digest.value()
-    read(module)
-    digest.value()
-    assert len(computed) == 1
-
-
-def test_nothing_is_computed_before_it_is_asked_for(computed):
-    WeightsDigest(network())
-    assert computed == []
+    assert weights_digest(module) != before
 
 
 def test_a_write_behind_torchs_back_is_seen():
     network = nn.Linear(2, 2)
-    digest = WeightsDigest(network)
-    before = digest.value()
+    before = weights_digest(network)
     network.weight.data += 1
-    assert digest.value() == weights_digest(network) != before
+    assert weights_digest(network) != before
 
 
-def test_a_change_of_an_odd_number_of_bytes_is_seen():
-    network = nn.Module()
-    network.register_buffer("octets", torch.zeros(7, dtype=torch.uint8))
-    digest = WeightsDigest(network)
-    before = digest.value()
-    network.octets.data[6] = 1
-    assert digest.value() != before
+def test_a_buffer_that_is_not_saved_is_part_of_the_digest():
+    network = nn.Linear(2, 2)
+    network.register_buffer("mask", torch.zeros(2), persistent=False)
+    before = weights_digest(network)
+    network.mask[0] = 1
+    assert weights_digest(network) != before
+
+
+def test_weights_are_loaded_into_every_place():
+    source, target = network(), network()
+    optimiser_step(source)
+    load_weights(target, weights_of(source))
+    assert weights_digest(target) == weights_digest(source)
+
+
+def test_weights_of_another_network_are_refused_and_nothing_is_loaded():
+    target = network()
+    before = weights_digest(target)
+    tensors = {name: tensor + 1 for name, tensor in weights_of(network()).items()}
+    tensors["0.bias"], tensors["odd"] = torch.zeros(7), torch.zeros(1)
+    with pytest.raises(ArgumentError, match=r"'odd', '0\.bias'"):
+        load_weights(target, tensors)
+    assert weights_digest(target) == before

@@ -1,14 +1,46 @@
-"""A digest of a network's weights."""
+"""A network's weights as named tensors, and their digest."""
 
 import hashlib
 
 import torch
 from torch import Tensor, nn
 
+from erasable.errors import ArgumentError, listing
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """Return every parameter and buffer by name, those that ``state_dict`` leaves out included."""
+    named = [
+        *network.named_parameters(remove_duplicate=False),
+        *network.named_buffers(remove_duplicate=False),
+    ]
+    return {name: tensor.detach() for name, tensor in named}
+
+
+def load_weights(network: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Overwrite a network's parameters and buffers.
+
+    Raises:
+        ArgumentError: If names or shapes differ; nothing was overwritten.
+    """
+    mine = weights_of(network)
+    odd = sorted(mine.keys() ^ tensors.keys())
+    odd += [name for name in mine if name not in odd and mine[name].shape != tensors[name].shape]
+    if odd:
+        raise ArgumentError(
+            f"Expected weights of the same network, but these differ: {listing(odd)}."
+        )
+    for name, tensor in mine.items():
+        tensor.copy_(tensors[name])
+
 
 def weights_digest(network: nn.Module) -> str:
-    """Return hex SHA-256 over names, types, shapes and bytes of all weights and buffers."""
-    return tensors_digest(network.state_dict())
+    """Return hex SHA-256 over names, types, shapes and bytes of all parameters and buffers.
+
+    It is computed anew each time: torch's version counters miss writes through ``tensor.data``, and
+    a receipt must not carry the digest of weights that are no longer there.
+    """
+    return tensors_digest(weights_of(network))
 
 
 def tensors_digest(tensors: dict[str, Tensor]) -> str:
@@ -20,33 +52,3 @@ def tensors_digest(tensors: dict[str, Tensor]) -> str:
         digest.update(head.encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-class WeightsDigest:
-    """The digest of a network's weights, computed again only after they have changed.
-
-    Whether they have is told by a checksum of all their bits, not by torch's version counters:
-    those do not see writes through ``tensor.data``, and a receipt must not carry the digest of
-    weights that are no longer there.
-    """
-
-    def __init__(self, network: nn.Module) -> None:
-        self._network = network
-        self._seen: list[int] | None = None
-        self._value = ""
-
-    def value(self) -> str:
-        """Return the digest of the weights as they are."""
-        seen = [_checksum(tensor) for tensor in self._network.state_dict().values()]
-        if seen != self._seen:
-            self._value, self._seen = weights_digest(self._network), seen
-        return self._value
-
-
-def _checksum(tensor: Tensor) -> int:
-    """Sum the bits of a tensor's storage as integers: as fast as the memory can be read."""
-    storage = tensor.detach().untyped_storage()
-    octets = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
-    words = octets[: len(octets) // 4 * 4].view(torch.int32)
-    rest = octets[len(octets) // 4 * 4 :]
-    return int(words.sum(dtype=torch.int64)) + int(rest.sum(dtype=torch.int64))

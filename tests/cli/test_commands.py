@@ -73,7 +73,9 @@ def model(tmp_path, rows):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_examples(command):
-    assert f"erasable {command}" in call(command, "--help").split("Examples:")[1]
+    examples = call(command, "--help").split("Examples:\n")[1].split("\n\n")[0].splitlines()
+    assert len(examples) > 1
+    assert all(line.strip().startswith(f"erasable {command}") for line in examples)
 
 
 def test_the_version_is_printed():
@@ -272,3 +274,11 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path, rows):
     resumed = json.loads(process("train", tmp_path / "m", rows, *TRAINING).stdout)
     assert resumed["weights_digest"] == whole["weights_digest"]
     assert resumed["digest"] == whole["digest"]
+
+
+def test_a_group_that_is_not_there_is_refused_later_as_text_and_as_number(run, model, tmp_path):
+    call("forget", model, "--group", "42", "--missing-ok")
+    X, y = blobs(2, seed=7)
+    np.savez(tmp_path / "more.npz", X=X, y=y, ids=["n1", "n2"], groups=[42, 43])
+    code, _, err = run("remember", model, tmp_path / "more.npz")
+    assert (code, "1 of 2 rows were forgotten before" in err) == (1, True)

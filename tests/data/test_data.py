@@ -86,6 +86,11 @@ def test_missing_arrays_and_unknown_ones_are_named_together(tmp_path):
     assert "also got: 'x'" in message
 
 
+def test_a_file_without_rows_is_refused(tmp_path):
+    path = write(tmp_path / "a.npz", X=np.zeros((0, 2)), groups=np.zeros((0, 2), str))
+    assert "at least one row" in message_of(path)
+
+
 def test_lengths_must_agree(tmp_path):
     message = message_of(write(tmp_path / "a.npz", X=np.eye(2), y=[1, 2, 3]))
     assert "one length" in message

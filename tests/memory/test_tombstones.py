@@ -33,7 +33,8 @@ def test_the_message_says_how_many_rows_and_what_to_do():
     memory = memory_without(ids=["a"])
     assert refusal(memory, [A, NEW], ["x", "x"], ids=["a", "n"]) == (
         "add(): 1 of 2 rows were forgotten before (same id, content or a forgotten group). "
-        "Pass skip_forgotten=True to leave them out, or reinstate=True to store them again."
+        "Leave them out, for which add and remember have skip_forgotten=True, or store them again "
+        "with reinstate=True."
     )
 
 
@@ -192,14 +193,14 @@ def missing_key_memory():
     return Memory(2, tombstones=marks), ring.active()
 
 
-def test_without_the_key_every_add_is_refused():
+def test_without_the_key_every_add_is_refused(keys):
     memory, key_id = missing_key_memory()
     with pytest.raises(StateError) as caught:
         memory.add([NEW], ["x"], ids=["n"])
     assert str(caught.value) == (
-        f"Expected the keys of this memory's tombstones, but '{key_id}' are not here, so rows "
-        "cannot be checked against what was forgotten. Put the key files back, or pass "
-        "reinstate=True."
+        f"Expected the keys of this memory's tombstones in {keys}, but '{key_id}' are not there, so "
+        "rows cannot be checked against what was forgotten. Put the key files back, or pass "
+        "reinstate=True to do without."
     )
 
 

@@ -15,14 +15,15 @@ from erasable.metrics import (
     accuracy_gap,
     claim,
     error_rate,
+    floored_log,
     kl_oracle_unlearned,
     kl_unlearned_oracle,
     prediction_gap,
 )
 from erasable.typing import Float64s
 
-Proba = Callable[[npt.NDArray[Any]], Float64s]
-"""From inputs to probabilities over all classes of the original model."""
+LogProba = Callable[[npt.NDArray[Any]], Float64s]
+"""From inputs to log-probabilities over all classes of the original model."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +80,19 @@ class Comparison:
             else np.ones(len(test), bool)
         )
 
-    def ask(self, probabilities: Proba, *, logs: Callable[[Float64s], Float64s]) -> Answers:
+    def ask(self, log_probabilities: LogProba, *, has_votes: bool) -> Answers:
         """Collect a model's answers.
 
         Args:
-            probabilities: The model's class probabilities.
-            logs: From probabilities to the log-probabilities that enter the KL divergences.
+            log_probabilities: From inputs to the model's log-probabilities.
+            has_votes: Whether they come from votes, which can be zero: they are then floored for
+                the KL divergences.
         """
-        test = probabilities(self._test.X)
-        return Answers(
-            probabilities(self._forget.X), probabilities(self._retain.X), test, logs(test)
+        forget, retain, test = (
+            log_probabilities(split.X) for split in (self._forget, self._retain, self._test)
         )
+        logs = floored_log(np.exp(test)) if has_votes else test
+        return Answers(np.exp(forget), np.exp(retain), np.exp(test), logs)
 
     def gaps(self, unlearned: Answers, oracle: Answers) -> Gaps:
         """Compare a model's answers with an oracle's."""

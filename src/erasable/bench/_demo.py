@@ -14,7 +14,7 @@ from erasable.bench._machine import machine
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
 from erasable.bench._teaser import Teaser, run_teaser
 from erasable.data import Split, load_digits
-from erasable.metrics import floored_log, time_forget
+from erasable.metrics import time_forget
 from erasable.models import ParametricClassifier, SPMClassifier
 from erasable.typing import Float64s
 
@@ -173,7 +173,7 @@ class _Demo:
     def __init__(self, seed: int, say: Callable[[str], None]) -> None:
         self._say = say
         self._start = time.perf_counter()
-        self._done, self._steps = 0, 12
+        self._done, self._steps = 0, 11
         self.train, self.test = load_digits(seed=seed)
         self._labels = np.unique(self.train.y).tolist()
         self.step("training the model and its parametric twin")
@@ -297,13 +297,13 @@ class _Demo:
         )
 
     def _ask_votes(self, comparison: Comparison, model: SPMClassifier) -> Answers:
-        def probabilities(X: npt.NDArray[Any]) -> Float64s:
-            return model.predict_proba(X, classes=self._labels)
+        def logs(X: npt.NDArray[Any]) -> Float64s:
+            return model.predict_log_proba(X, classes=self._labels)
 
-        return comparison.ask(probabilities, logs=floored_log)
+        return comparison.ask(logs, has_votes=True)
 
     def _ask_logits(self, comparison: Comparison, model: ParametricClassifier) -> Answers:
-        return comparison.ask(model.predict_proba, logs=np.log)
+        return comparison.ask(model.predict_log_proba, has_votes=False)
 
     def _oracles(self, fit: Callable[[int], Any]) -> tuple[list[Any], float]:
         timed = [_timed(lambda seed=seed: fit(seed)) for seed in ORACLE_SEEDS]  # type: ignore[misc]  # a default binds the loop variable

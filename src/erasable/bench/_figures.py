@@ -148,7 +148,7 @@ def gallery_figure(items: list[GalleryItem]) -> bytes:
         axis.axis("off")
     for row, item in zip(axes, items, strict=True):
         row[0].imshow(item.image, cmap="gray_r")
-        row[0].set_title(f"query: {item.label}", fontsize=8, color=_GREY)
+        row[0].set_title(f"a {item.label}", fontsize=8, color=_GREY)
         for start, votes in ((1, item.before), (top + 2, item.after)):
             for axis, (image, _, weight, is_gone) in zip(row[start:], votes, strict=False):
                 axis.imshow(image, cmap="gray_r")

@@ -58,6 +58,7 @@ def render_markdown(result: DemoResult) -> Iterator[str]:
             for p in result.proofs
         ],
     )
+    yield "(That difference is rounding: the same rows lie in another order in the two memories.)\n"
     yield "## The paper's Claim\n\nΔAcc ≤ PG_H ≤ (√2/γ)·√KL on the whole test set, first oracle:\n"
     yield from _table(
         ("forget", "model", "ΔAcc", "PG_H", "γ", "right-hand bound", ""),

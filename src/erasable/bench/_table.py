@@ -59,7 +59,8 @@ def render_table(result: DemoResult) -> Iterator[str]:
         word = "byte for byte equal" if proof.states_equal else "DIFFERENT"
         yield (
             f"exact, {proof.scenario}: state after forgetting and state never holding the rows are "
-            f"{word}; largest difference of a probability {proof.largest_difference:.1e}"
+            f"{word}; largest difference of a probability {proof.largest_difference:.1e} "
+            "(rounding: the rows lie in another order)"
         )
     yield (
         "Level memory: the rows no longer vote, but the weights were trained on them and still "

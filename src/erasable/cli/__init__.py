@@ -1,5 +1,6 @@
 """The command line: thin commands, no logic."""
 
+import re
 import sys
 
 import typer
@@ -42,10 +43,17 @@ def _options(
     """Neural networks that forget on request."""
 
 
+def in_words_of_the_command_line(message: str) -> str:
+    """Name options instead of the keyword arguments that the library's messages name."""
+    options = r"\b(missing_ok|skip_forgotten|reinstate|overwrite)=True"
+    message = re.sub(options, lambda found: "--" + found[1].replace("_", "-"), message)
+    return re.sub(r"^(add|forget|fit|find)\(\): ", "", message)
+
+
 def main() -> None:
     """Run the command line; expected errors end it with their message and exit code 1."""
     try:
         app()
     except (ErasableError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {in_words_of_the_command_line(str(error))}", file=sys.stderr)
         sys.exit(1)

@@ -20,9 +20,15 @@ DataPath = Annotated[
     Path, typer.Argument(metavar="DATA", help="An .npz file with X and, as needed, y, ids, groups.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Id of a row; can be repeated.")]
-Groups = Annotated[list[str] | None, typer.Option("--group", help="A group; can be repeated.")]
-Classes = Annotated[list[str] | None, typer.Option("--class", help="A class; can be repeated.")]
+Ids = Annotated[
+    list[str] | None, typer.Option("--id", metavar="ID", help="Id of a row; can be repeated.")
+]
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", metavar="GROUP", help="A group; can be repeated.")
+]
+Classes = Annotated[
+    list[str] | None, typer.Option("--class", metavar="CLASS", help="A class; can be repeated.")
+]
 
 
 def emit(document: dict[str, Any], *, as_json: bool, lines: Iterable[str]) -> None:
@@ -52,13 +58,23 @@ def resolve(
     labels = {encode_key(label) for label in memory.classes}
     return {
         "ids": _each(ids, lambda value: value in memory),
-        "groups": _each(groups, lambda value: bool(memory.table.ids_in_group(value))),
+        "groups": None if groups is None else _groups(memory, groups),
         "classes": _each(classes, lambda value: encode_key(value) in labels),
     }
 
 
 def _each(words: list[str] | None, exists: Callable[[Any], bool]) -> list[Any] | None:
     return None if words is None else [_value(word, exists) for word in words]
+
+
+def _groups(memory: "Memory", words: list[str]) -> list[Any]:
+    """Return groups; of one that is not there every reading, so that none of them comes back."""
+    found: list[Any] = []
+    for word in words:
+        value = _value(word, lambda group: bool(memory.table.ids_in_group(group)))
+        is_there = bool(memory.table.ids_in_group(value))
+        found += [value] if is_there else [r for r in _readings(word) if type(r) in (str, int)]
+    return found
 
 
 def _value(word: str, exists: Callable[[Any], bool]) -> Any:

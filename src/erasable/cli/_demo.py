@@ -13,7 +13,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    r"""Train on handwritten digits, forget, and compare with retraining; writes report.html.
+    """Train on handwritten digits, forget, and compare with retraining; writes report.html.
 
     \b
     Examples:

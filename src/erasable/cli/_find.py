@@ -15,7 +15,7 @@ def find(
     ] = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    r"""Find rows that look (nearly) like the inputs of DATA: copies under other ids.
+    """Find rows that look (nearly) like the inputs of DATA: copies under other ids.
 
     \b
     Examples:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve
+from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve, say
 
 
 def forget(
@@ -18,7 +18,7 @@ def forget(
     request_id: Annotated[str | None, typer.Option(help="Your name for the request.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""Forget rows from the memory of a model; the receipt is printed once it is on disk.
+    """Forget rows from the memory of a model; the receipt is printed once it is on disk.
 
     Everything named is forgotten, or, if something is not there, nothing.
 
@@ -28,13 +28,16 @@ def forget(
       erasable forget model --id a17 --id a18 --dry-run
       erasable forget model --class cat --request-id REQ-7 --json
     """
+    from erasable.memory import keys_folder
     from erasable.models import load
 
     classifier = load(model)
     chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
     if dry_run:
         plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True)
-        lines = [f"would forget {plan.rows} rows; level {plan.level} ({plan.basis})"]
+        lines = [
+            f"would forget {plan.rows} rows; level {plan.level} ({plan.basis}); nothing was changed"
+        ]
         lines += [f"class {label!r} would be empty" for label in plan.emptied]
         lines += [f"class {k!r}: prototype would move by {v:.2%}" for k, v in plan.drift]
         emit(asdict(plan), as_json=as_json, lines=lines)
@@ -42,7 +45,14 @@ def forget(
     receipt = classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
     classifier.save(model)
     lines = [f"{name:15} {value}" for name, value in receipt.to_dict().items() if value is not None]
-    emit(receipt.to_dict(), as_json=as_json, lines=[*lines, "", EXPLAINED[receipt.level]])
+    words = EXPLAINED[receipt.level] if receipt.rows else "Nothing of this was in the memory."
+    emit(receipt.to_dict(), as_json=as_json, lines=[*lines, "", words])
+    missing = classifier.memory.tombstones.marks.missing_keys
+    if missing:
+        say(
+            f"Note: keys {', '.join(missing)} are not in {keys_folder()}; rows added to this model "
+            "cannot be checked against what was forgotten under them."
+        )
 
 
 EXPLAINED = {

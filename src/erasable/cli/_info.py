@@ -4,7 +4,7 @@ from erasable.cli._common import AsJson, ModelPath, emit
 
 
 def info(model: ModelPath, as_json: AsJson = False) -> None:
-    r"""Describe a model: rows, classes, digests, and what its weights were trained on.
+    """Describe a model: rows, classes, digests, and what its weights were trained on.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ def predict(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""Predict a label for each input of DATA; with labels in DATA, also print the accuracy.
+    """Predict a label for each input of DATA; with labels in DATA, also print the accuracy.
 
     \b
     Examples:

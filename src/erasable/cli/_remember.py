@@ -18,7 +18,7 @@ def remember(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Store the rows of DATA in the memory of a model, of new classes too, without training.
+    """Store the rows of DATA in the memory of a model, of new classes too, without training.
 
     \b
     Examples:

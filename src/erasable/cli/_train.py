@@ -26,7 +26,7 @@ def train(
     overwrite: Annotated[bool, typer.Option(help="Replace a model that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Train a model on the rows of DATA and store them in its memory.
+    """Train a model on the rows of DATA and store them in its memory.
 
     Interrupted with Ctrl-C, or killed, the same command goes on after the last finished epoch; the
     state is kept in MODEL.partial until then.
@@ -63,6 +63,8 @@ def train(
         checkpoint=partial,
         verbose=not as_json,
     )
+    if partial.exists():
+        say(f"Going on with the training in {partial}.")
     try:
         classifier.fit(rows.X, rows.y, ids=rows.ids, groups=rows.groups)
     except KeyboardInterrupt:

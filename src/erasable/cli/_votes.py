@@ -16,7 +16,7 @@ def votes(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""Show which rows decided the prediction for each input of DATA, and by how much.
+    """Show which rows decided the prediction for each input of DATA, and by how much.
 
     \b
     Examples:

@@ -49,7 +49,8 @@ def read_arrays(path: Path, *, needs_labels: bool = False) -> Arrays:
     needed = ("X", "y") if needs_labels else ("X",)
     problems.note_items(
         [name for name in needed if name not in arrays],
-        "Expected arrays named X (inputs), y (labels), ids and groups, but these are missing",
+        f"Expected arrays named {' and '.join(needed)}, and ids and groups if there are any, but "
+        "these are missing",
         remedy="Write them with numpy.savez(path, X=…, y=…).",
     )
     problems.note_items(
@@ -58,6 +59,8 @@ def read_arrays(path: Path, *, needs_labels: bool = False) -> Arrays:
     lengths = {name: array.shape[:1] for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         problems.note(f"Expected arrays of one length, but got {lengths}.")
+    if "X" in arrays and not len(arrays["X"]):
+        problems.note("Expected at least one row, but there is none.")
     problems.raise_if_any()
     ids = arrays["ids"].tolist() if "ids" in arrays else None
     groups = _groups(arrays["groups"]) if "groups" in arrays else None

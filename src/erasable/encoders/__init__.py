@@ -3,10 +3,11 @@
 from erasable.encoders._base import Encoder
 from erasable.encoders._features import MLP, Identity, RandomFeatures
 from erasable.encoders._module import ModuleEncoder
-from erasable.encoders._registry import build_encoder, register_encoder
+from erasable.encoders._registry import DRAWN_ENCODERS, build_encoder, register_encoder
 from erasable.encoders._small_cnn import SmallCNN
 
 __all__ = [
+    "DRAWN_ENCODERS",
     "MLP",
     "Encoder",
     "Identity",

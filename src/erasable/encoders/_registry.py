@@ -56,5 +56,9 @@ def build_encoder(
             raise ArgumentError(f"Expected options of the encoder {name!r}: {error}.") from error
 
 
-for _factory in (Identity, RandomFeatures, MLP, SmallCNN):
+_OWN = (Identity, RandomFeatures, MLP, SmallCNN)
+DRAWN_ENCODERS = frozenset({"auto", *(own.name for own in _OWN)})
+"""Names of encoders whose first weights are only drawn at random: they have seen nothing."""
+
+for _factory in _OWN:
     register_encoder(_factory.name, _factory)

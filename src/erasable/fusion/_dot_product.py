@@ -48,6 +48,10 @@ class DotProductFusion(nn.Module):
         readers: Tensor = queries @ W_q.T @ W_k * self.factor
         return readers
 
+    def extra_repr(self) -> str:
+        """Name what the weights do not show."""
+        return f"dim={len(self.W_q)}, factor={self.factor!r}"
+
 
 def vote_weights(scores: Tensor) -> Tensor:
     """Turn scores (queries, rows) into vote weights that sum to one per query.

@@ -60,6 +60,11 @@ class LtHash:
         self._state -= self._lanes(encoded)
         self._hex = None
 
+    def subtract(self, other: "LtHash") -> None:
+        """Take all rows of another sum out at once."""
+        self._state -= other._state
+        self._hex = None
+
     def hexdigest(self) -> str:
         """Return SHA-256 of the state, the only form that leaves the process.
 

@@ -10,10 +10,10 @@ import hashlib
 import hmac
 import os
 import secrets
-import tempfile
 from pathlib import Path
 
 from erasable.errors import StoreError
+from erasable.files import write_atomically
 
 _KEY_BYTES = 32
 _MARK_BYTES = 16
@@ -72,12 +72,7 @@ class Keyring:
             raise StoreError(f"Expected the key {key_id} in {folder}, but it is not there.")
         if not path.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=folder)  # mode 0600
-            with os.fdopen(handle, "wb") as file:
-                file.write(key)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
+            write_atomically(path, key, mode=0o600)
         return path
 
 

@@ -319,9 +319,11 @@ class Memory:
         Raises:
             RowIdError: If a live row is among them; nothing was taken over.
         """
+        known = set(self._tombstones.marks)
+        news = Marks(mark for mark in marks if mark not in known)
         records = [self.record(position) for position in range(len(self))]
         rows = _incoming(self._table.embeddings, records)
-        found = Tombstones(self._grid, marks).find(rows)
+        found = Tombstones(self._grid, news).find(rows)
         if found:
             raise RowIdError(
                 f"{len(found)} of {len(rows)} rows were forgotten before (same id, content or a "
@@ -378,10 +380,13 @@ class Memory:
         positions = self._table.positions(ids)
         infos = [self._table.infos[position] for position in positions]
         units = self._grid.units(self._table.embeddings[positions])
+        # What takes time, and may be interrupted, comes before anything changes; a tombstone of a
+        # row that is still there does no harm.
+        change = LtHash()
         for info, row in zip(infos, units, strict=True):
-            # Marks first: leaving them may fail, and then the rows must still be whole.
+            change.add(self._encode(info, row))
             self._tombstones.bury(info.id, info.content, row)
-            self._hash.remove(self._encode(info, row))
+        self._hash.subtract(change)
         for row_id in ids:
             self._table.remove(row_id)
         return self._sums.remove([info.slot for info in infos], units)
@@ -394,8 +399,8 @@ class Memory:
         if forgotten:
             problems.note(
                 f"{len(forgotten)} of {len(rows)} rows were forgotten before (same id, content "
-                "or a forgotten group). Pass skip_forgotten=True to leave them out, or "
-                "reinstate=True to store them again.",
+                "or a forgotten group). Leave them out, for which add and remember have "
+                "skip_forgotten=True, or store them again with reinstate=True.",
                 kind=RowIdError,
             )
         if len(self) + len(rows) > MAX_ROWS:

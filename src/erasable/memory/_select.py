@@ -1,7 +1,7 @@
 """Which rows a request means: the union of ids, groups and classes, all or nothing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,10 +21,19 @@ _REMEDY = "Pass missing_ok=True to skip what is not in this memory."
 
 @dataclass(frozen=True)
 class Selection:
-    """Ids of live rows, each once, and the groups that were named."""
+    """Ids of live rows, each once, and what was named.
+
+    Attributes:
+        ids: Ids of live rows.
+        groups: Groups that were named.
+        missing: Ids that were named but are not in the memory.
+        is_complete: Whether every group and class that was named is in the memory.
+    """
 
     ids: list[RowId]
     groups: list[Group]
+    missing: list[RowId] = field(default_factory=list)
+    is_complete: bool = True
 
 
 def select(memory: "Memory", *, ids: Any, groups: Any, classes: Any, missing_ok: bool) -> Selection:
@@ -49,7 +58,11 @@ def select(memory: "Memory", *, ids: Any, groups: Any, classes: Any, missing_ok:
     _note_missing(memory, wanted, subjects, problems)
     if not missing_ok:
         problems.raise_if_any()
-    return Selection(list(chosen), subjects)
+    missing = [row_id for row_id in wanted if row_id not in chosen]
+    is_complete = all(map(memory.table.ids_in_group, subjects)) and all(
+        memory.sums.slot(label) is not None for label in labels
+    )
+    return Selection(list(chosen), subjects, missing, is_complete)
 
 
 def _plain(values: Any, convert: Callable[[Any], T], name: str, problems: Problems) -> list[T]:

@@ -5,6 +5,7 @@ import hashlib
 from erasable.errors import StateError, listing
 from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
+from erasable.memory._keyring import keys_folder
 from erasable.memory._keys import encode_key
 from erasable.memory._marks import CONTENT, GROUP, ID, Marks
 from erasable.typing import Group, RowId, Units
@@ -49,9 +50,9 @@ class Tombstones:
         missing = self.marks.missing_keys
         if missing:
             raise StateError(
-                f"Expected the keys of this memory's tombstones, but {listing(missing)} are not "
-                "here, so rows cannot be checked against what was forgotten. Put the key files "
-                "back, or pass reinstate=True."
+                f"Expected the keys of this memory's tombstones in {keys_folder()}, but "
+                f"{listing(missing)} are not there, so rows cannot be checked against what was "
+                "forgotten. Put the key files back, or pass reinstate=True to do without."
             )
         if not len(self.marks):
             return []

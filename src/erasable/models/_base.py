@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from erasable.encoders import Encoder, build_encoder
+from erasable.encoders import DRAWN_ENCODERS, Encoder, build_encoder
 from erasable.errors import ArgumentError
 from erasable.memory import plain
 from erasable.models._inputs import as_float32, as_images, as_tensor
@@ -120,8 +120,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         """Return an encoder to train or freeze, and what its weights have seen."""
         given = self._own_encoder()
         encoder = build_encoder(given, self.input_shape_, options=self.encoder_options, seed=seed)
-        known = provenance_of(given) if isinstance(given, nn.Module) else Provenance()
-        return encoder, known
+        is_drawn = isinstance(given, str) and given in DRAWN_ENCODERS
+        origin = given if isinstance(given, nn.Module) else encoder
+        return encoder, Provenance() if is_drawn else provenance_of(origin)
 
     def _train(
         self, objective: Objective, inputs: Float32s, classes: Tensor, config: TrainingConfig

@@ -8,14 +8,13 @@ that is missing, or a key that is not at hand count as "may have seen everything
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import torch
 from torch import nn
 
+from erasable.errors import StateError, listing
 from erasable.memory import CONTENT, ID, Marks, encode_key
 from erasable.store import Basis, Level
 from erasable.typing import RowId
-from erasable.weights import weights_digest
+from erasable.weights import weights_digest, weights_of
 
 _ATTRIBUTE = "_erasable_provenance"
 
@@ -55,13 +54,22 @@ class Provenance:
         """Return the record after training on one more source."""
         return Provenance((*self.sources, source))
 
-    def level(self, rows: Iterable[tuple[RowId, bytes | None]]) -> tuple[Level, Basis]:
+    def level(
+        self, rows: Iterable[tuple[RowId, bytes | None]], *, is_complete: bool = True
+    ) -> tuple[Level, Basis]:
         """Return the level at which a request for rows (id, content) is honoured, and how we know.
 
         The level of a request is that of its weakest row.
+
+        Args:
+            rows: The rows that were asked for, also those that are not in the memory.
+            is_complete: Whether these are all: a group or class that is not in the memory may have
+                had rows that nobody knows of now.
         """
         wanted = list(rows)
         suspects = [s for s in self.sources if any(s.may_hold(*row) for row in wanted)]
+        if not wanted or not is_complete:
+            suspects = [source for source in self.sources if source.basis != "declared"]
         if not suspects:
             is_declared = any(source.basis == "declared" for source in self.sources)
             return "exact", "declared" if is_declared else "recorded"
@@ -89,13 +97,14 @@ def attach(network: nn.Module, provenance: Provenance) -> None:
 def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenance:
     """Return what is known of a network's weights; a stale or missing record counts as unknown.
 
-    A network without weights, or any other array, has nothing to have learnt with.
+    A network that consists of torch's or this library's own modules and has no weights has nothing
+    to have learnt with; any other module may hide what it learnt.
 
     Args:
         network: The network.
         digest: Digest of its present weights, if the caller has it already.
     """
-    if not _holds_arrays(network):
+    if _is_blank(network):
         return Provenance()
     found = getattr(network, _ATTRIBUTE, None)
     if found is None or found[0] != (digest or weights_digest(network)):
@@ -112,20 +121,24 @@ def declare(network: nn.Module, source: str) -> nn.Module:
     Args:
         network: The network; it is returned as it is.
         source: What it was trained on, for instance ``"ImageNet-1k"``.
+
+    Raises:
+        StateError: If the library itself has trained these weights, and so knows better.
     """
+    if any(known.basis == "recorded" for known in provenance_of(network).sources):
+        raise StateError(
+            "Expected a network whose training is not on record, but this one was trained here: "
+            f"on {listing(known.name for known in provenance_of(network).sources)}."
+        )
     attach(network, Provenance((Source("declared", source),)))
     return network
 
 
-def _holds_arrays(network: nn.Module) -> bool:
-    """Tell whether there are weights, buffers (saved or not), or arrays kept as attributes."""
-    if any(True for _ in (*network.parameters(), *network.buffers())):
-        return True
-    return any(
-        isinstance(value, (torch.Tensor, np.ndarray))
-        for module in network.modules()
-        for value in vars(module).values()
-    )
+def _is_blank(network: nn.Module) -> bool:
+    """Tell whether nothing in a network could have learnt: no weights, and no foreign module."""
+    ours = ("torch.nn.modules.", "erasable.")
+    is_known = all(type(module).__module__.startswith(ours) for module in network.modules())
+    return is_known and not weights_of(network)
 
 
 def _can_tell(source: Source) -> bool:

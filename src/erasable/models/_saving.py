@@ -10,11 +10,12 @@ from torch import nn
 from erasable._version import __version__
 from erasable.encoders import ModuleEncoder, build_encoder
 from erasable.errors import ArgumentError, StateError, StoreError
-from erasable.fusion import DotProductFusion
+from erasable.fusion import DotProductFusion, scale_factor
 from erasable.memory import Marks, keyring
-from erasable.models._networks import SPMNetwork, embedding_norm
+from erasable.models._networks import EmbeddingNorm, SPMNetwork, embedding_norm
 from erasable.models._provenance import Provenance, Source
 from erasable.store import Basis, ModelDirectory, SavedSource
+from erasable.weights import load_weights, weights_of
 
 if TYPE_CHECKING:
     from erasable.models._spm import SPMClassifier
@@ -25,7 +26,7 @@ _NOT_SAVED = {"encoder", "encoder_options", "random_state", "device", "checkpoin
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model was last loaded from or saved to, and the state of the rows there."""
+    """Where a model was loaded from or saved to, and the state of the rows there."""
 
     path: Path
     generation: int
@@ -41,7 +42,7 @@ def save(model: "SPMClassifier", path: Path, *, overwrite: bool) -> Place:
     path = path.resolve()
     directory = ModelDirectory(path)
     digest = model.weights_digest
-    place = model.place_
+    place = model.places_.get(path)
 
     def commit(generation: int) -> None:
         directory.write_config(_config(model, digest, generation))
@@ -59,7 +60,7 @@ def save(model: "SPMClassifier", path: Path, *, overwrite: bool) -> Place:
     _make_room(directory, overwrite)
     _persist_keys(model)
     generation = directory.rows.append(model.memory, _saved_sources(model.provenance_))
-    directory.write_weights(model.network_.state_dict())
+    directory.write_weights(weights_of(model.network_))
     directory.rows.keep_only(generation, commit=lambda: commit(generation))
     return Place(path, generation, 0)
 
@@ -78,24 +79,36 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> "SPMClassifie
     directory = ModelDirectory(Path(path).resolve())
     config = directory.read_config()
     try:
+        return _read(directory, config, encoder)
+    except StoreError:
+        if directory.read_config() == config:
+            raise
+    return _read(directory, directory.read_config(), encoder)  # it was replaced while being read
+
+
+def _read(
+    directory: ModelDirectory, config: dict[str, Any], encoder: nn.Module | None
+) -> "SPMClassifier":
+    try:
         generation = int(config["generation"])
         model = _build(config, encoder)
     except StateError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise StoreError(
             f"Expected a complete config.json in {directory.path}, but: {error!r}."
         ) from error
     try:
-        model.network_.load_state_dict(directory.read_weights(config.get("weights")))
-    except RuntimeError as error:
+        load_weights(model.network_, directory.read_weights(config.get("weights")))
+    except ArgumentError as error:
         raise StoreError(
             f"Expected weights in {directory.path} that fit its encoder, but: {error}"
         ) from error
     saved = directory.rows.read(generation)
     model.memory_ = saved.memory
     model._record(_provenance(saved.sources))
-    model.place_ = Place(directory.path, saved.generation, saved.revision)
+    place = Place(directory.path, saved.generation, saved.revision)
+    model.places_ = {place.path: place}
     return model
 
 
@@ -116,15 +129,18 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "SPMClassifier"
         raise StateError(
             f"Expected load(path) without an encoder: this model has the encoder {chosen!r}."
         )
-    model = SPMClassifier(chosen, encoder_options=options or None, **config["parameters"])
+    parameters = {k: v for k, v in config["parameters"].items() if k not in _NOT_SAVED}
+    model = SPMClassifier(chosen, encoder_options=options or None, **parameters)
     model.input_shape_ = tuple(config["input_shape"])
     if len(model.input_shape_) == 1:
         model.n_features_in_ = model.input_shape_[0]
     if config["feature_names"]:
         model.feature_names_in_ = config["feature_names"]
     built = build_encoder(model._own_encoder(), model.input_shape_, options=options or None)
-    norm = embedding_norm(model.normalize, built)
-    fusion = DotProductFusion(built.dim, scale=model.scale)
+    embedding_norm(model.normalize, built)  # only to refuse parameters that no fit would take
+    scale_factor(model.scale, built.dim)
+    norm = embedding_norm(config["network"]["normalize"], built)
+    fusion = DotProductFusion(built.dim, scale=config["network"]["scale"])
     model._adopt(SPMNetwork(built, norm, fusion).eval(), Marks())
     return model
 
@@ -147,6 +163,11 @@ def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, A
         "weights": digest,
         "generation": generation,
         "encoder": {"name": encoder.name, "options": encoder.options()},
+        # As built: a parameter that was set since does not change the network.
+        "network": {
+            "normalize": "layer" if isinstance(model.network_.norm, EmbeddingNorm) else "none",
+            "scale": model.network_.fusion.factor,
+        },
         "input_shape": list(model.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
         "parameters": {

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError
 from erasable.fusion import DotProductFusion, get_reduction
-from erasable.memory import Grid, Marks, Match, Memory
+from erasable.memory import Grid, Marks, Match, Memory, Selection
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._inputs import as_labels, as_tensor, content_digests, labels_array
 from erasable.models._networks import SPMNetwork, embedding_norm, evaluate
@@ -24,7 +24,7 @@ from erasable.models._votes import Votes
 from erasable.store import FORMAT, Basis, Level, Receipt
 from erasable.training import InBatchMemory
 from erasable.typing import Float32s, Float64s, Ints, Label, RowId
-from erasable.weights import WeightsDigest
+from erasable.weights import weights_digest
 
 
 @final
@@ -71,7 +71,7 @@ class SPMClassifier(NetworkClassifier):
         (50, 'memory', [0, 1])
     """
 
-    place_: Place | None
+    places_: dict[Path, Place]
 
     def __init__(
         self,
@@ -245,7 +245,8 @@ class SPMClassifier(NetworkClassifier):
         selection = self.memory_.select(
             ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
         )
-        level, basis = self._level(selection.ids)
+        digest = self.weights_digest
+        level, basis = self._level(selection, digest)
         if dry_run:
             return plan_forget(self.memory_, selection, level=level, basis=basis)
         done = self.memory_.drop(selection)
@@ -256,7 +257,7 @@ class SPMClassifier(NetworkClassifier):
             rows=len(done.ids),
             digest_before=done.digest_before,
             digest_after=done.digest_after,
-            weights_digest=self.weights_digest,
+            weights_digest=digest,
             level=level,
             basis=basis,
         )
@@ -372,7 +373,7 @@ class SPMClassifier(NetworkClassifier):
     def weights_digest(self) -> str:
         """Hex SHA-256 of the weights."""
         self._require_fitted()
-        return self._weights_digest.value()
+        return weights_digest(self.network_)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Save the model as a directory; `erasable.load` reads it back.
@@ -386,7 +387,8 @@ class SPMClassifier(NetworkClassifier):
                 forgotten: if this model holds one of them, nothing is saved.
         """
         self._require_fitted()
-        self.place_ = save(self, Path(path), overwrite=overwrite)
+        place = save(self, Path(path), overwrite=overwrite)
+        self.places_ = {**self.places_, place.path: place}
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -411,8 +413,7 @@ class SPMClassifier(NetworkClassifier):
         if len(self.input_shape_) == 3:
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # no stub
         self.network_ = network
-        self.place_ = None
-        self._weights_digest = WeightsDigest(network)
+        self.places_ = {}
         grid = Grid(self.grid_bits)
         self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)
 
@@ -462,9 +463,12 @@ class SPMClassifier(NetworkClassifier):
                 aligned[:, column] = logs[:, place[type(label), label]]
         return aligned
 
-    def _level(self, ids: Sequence[RowId]) -> tuple[Level, Basis]:
-        records = [self.memory_.record(int(p)) for p in self.memory_.positions(ids)]
-        return self.provenance_.level((record.id, record.content) for record in records)
+    def _level(self, selection: Selection, digest: str) -> tuple[Level, Basis]:
+        records = [self.memory_.record(int(p)) for p in self.memory_.positions(selection.ids)]
+        rows: list[tuple[RowId, bytes | None]] = [(r.id, r.content) for r in records]
+        rows += [(row_id, None) for row_id in selection.missing]
+        known = provenance_of(self.network_, digest=digest)
+        return known.level(rows, is_complete=selection.is_complete)
 
 
 def _object_array(rows: list[list[Any]]) -> npt.NDArray[Any]:

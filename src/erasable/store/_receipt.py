@@ -23,7 +23,8 @@ class Receipt:
         time: When it was done, UTC, ISO 8601.
         rows: How many rows were forgotten from the memory.
         digest_before: Digest of the memory before.
-        digest_after: Digest of the memory after; that of a memory that never held the rows.
+        digest_after: Digest of the memory after; that of a memory with the same stored rows that
+            never held the forgotten ones.
         weights_digest: Digest of the weights, which forgetting does not touch.
         level: ``exact``: the weights never saw the rows. ``memory``: they did, or may have; the
             rows no longer vote, but the weights still carry what they learnt.

@@ -1,6 +1,7 @@
 """Rows, tombstones and training records in one SQLite file."""
 
 import contextlib
+import hashlib
 import json
 import logging
 import secrets
@@ -26,7 +27,8 @@ CREATE TABLE generations (
     dim INTEGER NOT NULL,
     grid_bits INTEGER NOT NULL,
     next_id INTEGER NOT NULL,
-    digest TEXT NOT NULL
+    digest TEXT NOT NULL,
+    record_digest TEXT NOT NULL
 );
 CREATE TABLE rows (
     generation INTEGER NOT NULL,
@@ -52,6 +54,12 @@ CREATE TABLE seen (
 );
 CREATE TABLE unswept (since INTEGER NOT NULL);
 """
+_RECORD = {
+    "rows": "serial, content",
+    "tombstones": "key_id, mark",
+    "sources": "place, basis, name",
+    "seen": "place, key_id, mark",
+}
 _TABLES = ("generations", "rows", "tombstones", "sources", "seen")
 
 
@@ -96,7 +104,8 @@ class RowsFile:
         with self._open("read") as db:
             head = self._head(db, generation)
             memory = self._memory(db, head)
-            if memory.digest != head["digest"]:
+            found = (memory.digest, _record_digest(db, generation))
+            if found != (head["digest"], head["record_digest"]):
                 raise StoreError(
                     f"Expected the rows in {self._path} to match their digest, but "
                     "they do not: the file is damaged. Restore it from a copy."
@@ -115,12 +124,13 @@ class RowsFile:
             # Not from 1: a process that read another file here must not take this one for it.
             generation = (newest or secrets.randbits(48)) + 1
             db.execute(
-                "INSERT INTO generations VALUES (?, 0, ?, ?, ?, ?)",
+                "INSERT INTO generations VALUES (?, 0, ?, ?, ?, ?, '')",
                 (generation, memory.dim, memory.grid.bits, memory.next_id, memory.digest),
             )
             _insert_rows(db, generation, memory, range(len(memory)))
             _insert_marks(db, generation, memory.tombstones.marks)
             _insert_sources(db, generation, sources)
+            _seal(db, generation)
             return generation
 
     def update(
@@ -151,6 +161,7 @@ class RowsFile:
                 "UPDATE generations SET revision = ?, next_id = ?, digest = ? WHERE generation = ?",
                 (revision + 1, memory.next_id, memory.digest, generation),
             )
+            _seal(db, generation)
             commit()
         self._sweep()
         return revision + 1
@@ -184,6 +195,10 @@ class RowsFile:
             yield db
             db.execute("COMMIT")
         except sqlite3.Error as error:
+            if "readonly" in str(error) or "locked" in str(error):
+                raise StoreError(
+                    f"Expected to write to {self._path}, but: {error}. Nothing was changed."
+                ) from error
             raise StoreError(
                 f"Expected a sound SQLite file in {self._path}, but: {error}. If the file is "
                 "damaged, restore it from a copy."
@@ -302,6 +317,21 @@ def _delete_others(db: sqlite3.Connection, generation: int) -> None:
         deleted += found.rowcount
     if deleted:
         db.execute("INSERT INTO unswept VALUES (?)", (generation,))
+
+
+def _record_digest(db: sqlite3.Connection, generation: int) -> str:
+    """Digest what the memory's own digest leaves out: contents, tombstones, training record."""
+    digest = hashlib.sha256(b"erasable.record.1")
+    for table, columns in _RECORD.items():
+        query = f"SELECT {columns} FROM {table} WHERE generation = ? ORDER BY {columns}"  # noqa: S608 - constant names
+        for row in db.execute(query, (generation,)):
+            digest.update(repr((table, *row)).encode())
+    return digest.hexdigest()
+
+
+def _seal(db: sqlite3.Connection, generation: int) -> None:
+    sealed = (_record_digest(db, generation), generation)
+    db.execute("UPDATE generations SET record_digest = ? WHERE generation = ?", sealed)
 
 
 def _changed(path: Path) -> StateError:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError, listing
+from erasable.files import require_writable
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
@@ -52,6 +53,8 @@ def train(
             there.
         verbose: Show a progress bar.
     """
+    if checkpoint and config.epochs:
+        require_writable(checkpoint)  # now, not after the first epoch
     fabric = _fabric(device)
     identity = _identity(network, objective, inputs, classes, config) if checkpoint else {}
     if inputs.ndim == 4:
@@ -191,4 +194,5 @@ def _identity(
         "objective": objective.describe(),
         "data": tensors_digest({"inputs": inputs, "classes": classes}),
         "first weights": weights_digest(network),
+        "network": repr(network),
     }
