@@ -1,7 +1,7 @@
 """Time to predict with prototypes, relative to the parametric twin, side by side in one run.
 
 Same encoder, 10 classes. Each round predicts once with either model, in alternating order; the
-ratio is the median of the per-round ratios, over 30 rounds after 5 to warm up.
+ratio is the median of the per-round ratios, over 60 rounds after 5 to warm up.
 """
 
 import time
@@ -10,7 +10,7 @@ import numpy as np
 
 from erasable import ParametricClassifier, SPMClassifier
 
-ROUNDS, WARM_UP = 30, 5
+ROUNDS, WARM_UP = 60, 5
 CASES = {
     "small_cnn, 256 images 32×32×3": ("small_cnn", (256, 32, 32, 3)),
     "small_cnn, 1 image 32×32×3": ("small_cnn", (1, 32, 32, 3)),

@@ -198,8 +198,8 @@ def test_without_the_key_every_add_is_refused(keys):
     with pytest.raises(StateError) as caught:
         memory.add([NEW], ["x"], ids=["n"])
     assert str(caught.value) == (
-        f"Expected the keys of this memory's tombstones in {keys}, but '{key_id}' are not there, so "
-        "rows cannot be checked against what was forgotten. Put the key files back, or pass "
+        f"Expected the keys of this memory's tombstones in {keys}, but '{key_id}' are not there, "
+        "so rows cannot be checked against what was forgotten. Put the key files back, or pass "
         "reinstate=True to do without."
     )
 

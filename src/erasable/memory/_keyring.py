@@ -2,12 +2,11 @@
 
 A mark (of a forgotten row, or of a row the weights were trained on) must not tell what it marks: a
 hash of ``user-42``, with or without a salt beside it, is found by brute force in a second. Marks
-are therefore HMACs, and the key is kept apart from the models: in the process, and once a model is
-saved, in the folder of `keys_folder`.
+are therefore keyed hashes, and the key is kept apart from the models: in the process, and once a
+model is saved, in the folder of `keys_folder`.
 """
 
 import hashlib
-import hmac
 import os
 import secrets
 from pathlib import Path
@@ -82,8 +81,13 @@ def key_id_of(key: bytes) -> str:
 
 
 def mark(key: bytes, kind: str, payload: bytes) -> bytes:
-    """Mark a value of one kind so that only holders of the key can recognise it."""
-    return hmac.digest(key, kind.encode() + b"\0" + payload, "sha256")[:_MARK_BYTES]
+    """Mark a value of one kind so that only holders of the key can recognise it.
+
+    Keyed BLAKE2b is a message authentication code by design (RFC 7693), and several times faster
+    here than HMAC; forgetting one row makes two marks.
+    """
+    keyed = hashlib.blake2b(payload, digest_size=_MARK_BYTES, key=key, person=kind.encode())
+    return keyed.digest()
 
 
 keyring = Keyring()

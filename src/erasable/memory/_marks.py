@@ -10,7 +10,7 @@ CONTENT = "content"
 
 
 class Marks:
-    """A set of (kind, value) pairs kept only as HMACs.
+    """A set of (kind, value) pairs kept only as keyed hashes.
 
     Values are marked with the keyring's active key; marks made with other keys, loaded from
     elsewhere, stay beside them. A mark whose key is missing can be neither matched nor ruled out;

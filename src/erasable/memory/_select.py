@@ -51,17 +51,18 @@ def select(memory: "Memory", *, ids: Any, groups: Any, classes: Any, missing_ok:
     subjects = _plain(groups, as_group, "groups", form)
     labels = _plain(classes, as_label, "classes", form)
     form.raise_if_any()
-    chosen: dict[RowId, None] = dict.fromkeys(row_id for row_id in wanted if row_id in memory)
+    chosen: dict[RowId, None] = dict.fromkeys([i for i in wanted if i in memory])
     for group in subjects:
         chosen.update(dict.fromkeys(memory.table.ids_in_group(group)))
     chosen.update(dict.fromkeys(_ids_of_classes(memory, labels, problems)))
-    _note_missing(memory, wanted, subjects, problems)
+    missing = [row_id for row_id in wanted if row_id not in chosen]
+    if missing:
+        _note_missing(memory, missing, problems)
+    empty = [group for group in subjects if not memory.table.ids_in_group(group)]
+    problems.note_items(empty, "got groups without rows", remedy=_REMEDY, kind=RowIdError)
     if not missing_ok:
         problems.raise_if_any()
-    missing = [row_id for row_id in wanted if row_id not in chosen]
-    is_complete = all(map(memory.table.ids_in_group, subjects)) and all(
-        memory.sums.slot(label) is not None for label in labels
-    )
+    is_complete = not empty and all(memory.sums.slot(label) is not None for label in labels)
     return Selection(list(chosen), subjects, missing, is_complete)
 
 
@@ -80,18 +81,13 @@ def _ids_of_classes(memory: "Memory", labels: list[Label], problems: Problems) -
     return [memory.table.infos[position].id for position in positions.tolist()]
 
 
-def _note_missing(
-    memory: "Memory", ids: list[RowId], groups: list[Group], problems: Problems
-) -> None:
-    absent = [row_id for row_id in ids if row_id not in memory]
-    is_gone = {row_id: memory.tombstones.has_id(row_id) for row_id in absent}
-    gone = [row_id for row_id in absent if is_gone[row_id]]
-    unknown = [row_id for row_id in absent if not is_gone[row_id]]
+def _note_missing(memory: "Memory", missing: list[RowId], problems: Problems) -> None:
+    is_gone = {row_id: memory.tombstones.has_id(row_id) for row_id in missing}
+    gone = [row_id for row_id in missing if is_gone[row_id]]
+    unknown = [row_id for row_id in missing if not is_gone[row_id]]
     problems.note_items(
         unknown, f"got {len(unknown)} unknown row ids", remedy=_REMEDY, kind=RowIdError
     )
     problems.note_items(
         gone, f"got {len(gone)} row ids forgotten before", remedy=_REMEDY, kind=RowIdError
     )
-    empty = [group for group in groups if not memory.table.ids_in_group(group)]
-    problems.note_items(empty, "got groups without rows", remedy=_REMEDY, kind=RowIdError)
