@@ -124,6 +124,12 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         origin = given if isinstance(given, nn.Module) else encoder
         return encoder, Provenance() if is_drawn else provenance_of(origin)
 
+    def _laid_out(self, network: nn.Module) -> nn.Module:
+        """Lay out the kernels of a network for images as evaluation and training take images."""
+        if len(self.input_shape_) == 3:
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # no stub
+        return network
+
     def _train(
         self, objective: Objective, inputs: Float32s, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:

@@ -87,7 +87,8 @@ class ParametricClassifier(NetworkClassifier):
             norm = embedding_norm(self.normalize, encoder)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(config.seed)
-                self.network_ = ParametricNetwork(encoder, norm, len(self._labels)).eval()
+                network = ParametricNetwork(encoder, norm, len(self._labels)).eval()
+            self.network_ = self._laid_out(network)
             self.history_ = []
             if config.epochs and len(inputs) > 1:
                 objective = CrossEntropy(label_smoothing=self.label_smoothing)

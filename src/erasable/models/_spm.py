@@ -410,9 +410,7 @@ class SPMClassifier(NetworkClassifier):
         return provenance
 
     def _adopt(self, network: SPMNetwork, tombstones: Marks) -> None:
-        if len(self.input_shape_) == 3:
-            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # no stub
-        self.network_ = network
+        self.network_ = self._laid_out(network)
         self.places_ = {}
         grid = Grid(self.grid_bits)
         self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)
