@@ -28,37 +28,36 @@ def build(rows: int) -> Memory:
     return memory
 
 
-def milliseconds(memory: Memory, requests: list[dict[str, list[int]]]) -> np.ndarray:
-    """Return the time of each request."""
-    times = []
-    for request in requests:
-        start = time.perf_counter()
-        memory.forget(**request)
-        times.append(1000 * (time.perf_counter() - start))
-    return np.array(times)
+def milliseconds(memory: Memory, request: dict[str, list[int]]) -> float:
+    """Return the time of a request."""
+    start = time.perf_counter()
+    memory.forget(**request)
+    return 1000 * (time.perf_counter() - start)
 
 
 def measure() -> list[str]:
     """Return the lines of a Markdown table."""
+    memories = {rows: build(rows) for rows in SIZES}
+    rng = np.random.default_rng(1)
+    chosen = {rows: rng.choice(rows, SINGLES, replace=False).tolist() for rows in SIZES}
+    # In turn, so that a slow moment of the machine meets all sizes alike.
+    times = np.array(
+        [
+            [milliseconds(memories[n], {"ids": [chosen[n][i]]}) for n in SIZES]
+            for i in range(SINGLES)
+        ]
+    )
+    medians = np.median(times, axis=0)
     lines = ["| rows | forget | median ms | p99 ms |", "|---:|---|---:|---:|"]
-    medians = {}
-    for rows in SIZES:
-        memory = build(rows)
-        rng = np.random.default_rng(1)
-        singles = rng.choice(rows, SINGLES, replace=False).tolist()
-        times = milliseconds(memory, [{"ids": [row]} for row in singles])
-        medians[rows] = np.median(times)
-        lines.append(
-            f"| {rows:,} | one row | {medians[rows]:.3f} | {np.percentile(times, 99):.3f} |"
-        )
-        if rows == SIZES[-1]:
-            times = milliseconds(memory, [{"classes": [label]} for label in range(WHOLE)])
-            size = rows // CLASSES
-            lines.append(
-                f"| {rows:,} | a class of about {size:,} rows | {np.median(times):.1f} "
-                f"| {np.percentile(times, 99):.1f} |"
-            )
-    ratio = medians[SIZES[-1]] / medians[SIZES[0]]
+    for rows, median, slow in zip(SIZES, medians, np.percentile(times, 99, axis=0), strict=True):
+        lines.append(f"| {rows:,} | one row | {median:.3f} | {slow:.3f} |")
+    largest = memories[SIZES[-1]]
+    whole = [milliseconds(largest, {"classes": [label]}) for label in range(WHOLE)]
+    lines.append(
+        f"| {SIZES[-1]:,} | a class of about {SIZES[-1] // CLASSES:,} rows "
+        f"| {np.median(whole):.1f} | {np.percentile(whole, 99):.1f} |"
+    )
+    ratio = medians[-1] / medians[0]
     return [*lines, "", f"Median at {SIZES[-1]:,} rows over median at {SIZES[0]:,}: {ratio:.2f}."]
 
 
