@@ -9,7 +9,7 @@ lanes it is not.
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from erasable.memory._keys import encode_key
 from erasable.typing import Group, Label, RowId
 
 _LANES = 1024
+_LANE = np.dtype("<u2")
 _DOMAIN = b"erasable.row.1"
 _LENGTH = struct.Struct("<I")
 
@@ -47,22 +48,18 @@ class LtHash:
     """Sum of row hashes; the empty set is all zeros."""
 
     def __init__(self) -> None:
-        self._state: npt.NDArray[np.uint16] = np.zeros(_LANES, "<u2")
+        self._state: npt.NDArray[np.uint16] = np.zeros(_LANES, _LANE)
         self._hex: str | None = None
 
     def add(self, encoded: bytes) -> None:
         """Include a row."""
-        self._state += self._lanes(encoded)
+        self._state += row_lanes(encoded)
         self._hex = None
 
-    def remove(self, encoded: bytes) -> None:
-        """Take a row out again."""
-        self._state -= self._lanes(encoded)
-        self._hex = None
-
-    def subtract(self, other: "LtHash") -> None:
-        """Take all rows of another sum out at once."""
-        self._state -= other._state
+    def subtract(self, lanes: Iterable[npt.NDArray[np.uint16]]) -> None:
+        """Take rows out whose hashes (`row_lanes`) are at hand."""
+        for row in lanes:
+            self._state -= row
         self._hex = None
 
     def hexdigest(self) -> str:
@@ -74,6 +71,7 @@ class LtHash:
             self._hex = hashlib.sha256(self._state.tobytes()).hexdigest()
         return self._hex
 
-    @staticmethod
-    def _lanes(encoded: bytes) -> npt.NDArray[np.uint16]:
-        return np.frombuffer(hashlib.shake_128(encoded).digest(2 * _LANES), "<u2")
+
+def row_lanes(encoded: bytes) -> npt.NDArray[np.uint16]:
+    """Return the hash of an encoded row as lanes, (1024,)."""
+    return np.frombuffer(hashlib.shake_128(encoded).digest(2 * _LANES), _LANE)

@@ -9,7 +9,7 @@ import numpy as np
 
 from erasable.errors import ArgumentError, Problems, RowIdError, StateError, listing
 from erasable.memory._classes import ClassSums
-from erasable.memory._digest import LtHash, encode_row
+from erasable.memory._digest import LtHash, encode_row, row_lanes
 from erasable.memory._find import Match, find_near
 from erasable.memory._grid import Grid
 from erasable.memory._incoming import (
@@ -382,11 +382,10 @@ class Memory:
         units = self._grid.units(self._table.embeddings[positions])
         # What takes time, and may be interrupted, comes before anything changes; a tombstone of a
         # row that is still there does no harm.
-        change = LtHash()
+        lanes = [row_lanes(self._encode(info, row)) for info, row in zip(infos, units, strict=True)]
         for info, row in zip(infos, units, strict=True):
-            change.add(self._encode(info, row))
             self._tombstones.bury(info.id, info.content, row)
-        self._hash.subtract(change)
+        self._hash.subtract(lanes)
         for row_id in ids:
             self._table.remove(row_id)
         return self._sums.remove([info.slot for info in infos], units)
