@@ -298,7 +298,7 @@ class SPMClassifier(NetworkClassifier):
             raise StateError("Expected a row to vote, but the excluded row was the only one left.")
         return logs if classes is None else self._align(logs, classes)
 
-    def votes(self, X: Any, *, top: int = 10) -> Votes:
+    def votes(self, X: Any, top: int = 10) -> Votes:
         """Return the rows that decided predictions, and by how much.
 
         Args:
