@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
-import safetensors.torch
+from safetensors.torch import load as parse_tensors
+from safetensors.torch import save as format_tensors
 from torch import Tensor
 
 from erasable.errors import StoreError
@@ -80,7 +81,7 @@ class ModelDirectory:
         plain = {
             name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()
         }
-        write_atomically(self._weights(digest), safetensors.torch.save(plain))
+        write_atomically(self._weights(digest), format_tensors(plain))
         return digest
 
     def read_weights(self, digest: object) -> dict[str, Tensor]:
@@ -91,7 +92,7 @@ class ModelDirectory:
         if not path.is_file():
             raise StoreError(f"Expected weights in {path}, but the file is not there.")
         try:
-            tensors: dict[str, Tensor] = safetensors.torch.load(path.read_bytes())
+            tensors: dict[str, Tensor] = parse_tensors(path.read_bytes())
         except safetensors.SafetensorError as error:
             raise StoreError(f"Expected weights in {path}, but it is damaged: {error}.") from error
         if tensors_digest(tensors) != digest:
