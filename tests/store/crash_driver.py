@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from erasable import SPMClassifier, load
-from erasable.errors import StoreError
+from erasable.errors import RowIdError, StoreError
 from models.toys import TINY, blobs, names
 
 FORGOTTEN = names(3)
@@ -119,6 +119,15 @@ def attempt(work, path, last):
     return os.WIFSIGNALED(status), told == b"done"
 
 
+def refuses(path):
+    """Tell whether a directory's model refuses a row that was forgotten."""
+    try:
+        load(path).remember([[9.0, 9.0, 9.0, 9.0]], ["a"], ids=FORGOTTEN[:1])
+    except RowIdError:
+        return True
+    return False
+
+
 def leftovers(path, rows):
     """Return the ids of rows of which some file still has a trace."""
     raw = b"".join(file.read_bytes() for file in path.iterdir())
@@ -133,7 +142,7 @@ def main(folder):
         row.id: (row.id.encode() + b"s:", row.embedding.tobytes())
         for row in load(start).memory.get(FORGOTTEN)
     }
-    for work, begins, stride in ((begin, None, 5), (forget, start, 1), (replace, start, 3)):
+    for work, begins in ((begin, None), (forget, start), (replace, start)):
         path = folder / work.__name__
 
         def reset(path=path, begins=begins):
@@ -150,6 +159,7 @@ def main(folder):
             reset()
             is_killed, is_done = attempt(work, path, last)
             found = describe(path)
+            is_refused = found != old and refuses(path)
             if found == old:
                 work(path)  # what was cut off can be done again
             else:
@@ -162,11 +172,12 @@ def main(folder):
                 "killed": is_killed,
                 "done": is_done,
                 "state": "old" if found == old else "new" if found == new else found[:300],
+                "refused": is_refused,
                 "left": leftovers(path, rows),
                 "files": sorted(file.name.split("-")[0] for file in path.iterdir()),
             }
             sys.stdout.write(json.dumps(line) + "\n")
-            last += stride
+            last += 1
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_a_killed_save_leaves_the_old_model_or_the_new_one(attempts, work):
 @works
 def test_saves_were_killed_before_and_after_the_commit(attempts, work):
     killed = [a for a in attempts if a["work"] == work and a["killed"]]
-    assert len(killed) > 6
+    assert len(killed) > 10
     assert {attempt["state"] for attempt in killed} == {"old", "new"}
 
 
@@ -55,6 +55,12 @@ def test_a_save_that_returned_is_never_lost(attempts, work):
     finished = [a["state"] for a in attempts if a["work"] == work and a["done"]]
     assert finished
     assert set(finished) == {"new"}
+
+
+def test_a_forget_that_survived_still_refuses_its_rows(attempts):
+    survived = [a for a in attempts if a["work"] == "forget" and a["state"] == "new"]
+    assert survived
+    assert all(attempt["refused"] for attempt in survived)
 
 
 @works
