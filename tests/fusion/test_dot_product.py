@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from erasable.errors import ArgumentError
 from erasable.fusion import (
+    PLAIN,
     DotProductFusion,
     aggregate,
     log_aggregate,
@@ -53,6 +54,27 @@ def test_the_scale_multiplies_the_scores(drawn):
     scores = fusion(torch.from_numpy(queries)) @ torch.from_numpy(rows).T
     expected = [[0.25 * s for s in paper_scores(fusion, query, rows)] for query in queries]
     assert scores.tolist() == [pytest.approx(row, abs=1e-10) for row in expected]
+
+
+@given(drawn=random_fusions(scale="sqrt"), attention=st.sampled_from(["learnt", "plain"]))
+def test_scores_are_the_same_whichever_side_is_projected(drawn, attention):
+    fusion, queries, rows = drawn
+    rule = fusion.evaluation() if attention == "learnt" else PLAIN
+    queries, rows = torch.from_numpy(queries), torch.from_numpy(rows)
+    one_by_one = torch.cat([rule.scores(query[None], rows) for query in queries])
+    row_by_row = torch.cat([rule.scores(queries, row[None]) for row in rows], dim=1)
+    assert one_by_one.tolist() == [pytest.approx(r, abs=1e-10) for r in row_by_row.tolist()]
+    assert rule.scores(queries, rows).tolist() == [
+        pytest.approx(r, abs=1e-10) for r in one_by_one.tolist()
+    ]
+
+
+def test_evaluation_is_in_float64_and_leaves_the_weights_as_they_are():
+    fusion = DotProductFusion(2)
+    rule = fusion.evaluation()
+    assert rule.W_q.dtype == rule.W_k.dtype == torch.float64
+    assert not rule.W_q.requires_grad
+    assert fusion.W_q.dtype == torch.float32
 
 
 @given(arrays(3, 4))

@@ -4,7 +4,9 @@ import copy
 
 import numpy as np
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
+from torch import nn
 
 from erasable import ParametricClassifier, SPMClassifier
 from erasable.errors import ArgumentError, RowIdError, StateError
@@ -41,6 +43,20 @@ def test_predict_is_the_most_probable_class(reduction):
 def test_a_trained_model_tells_its_classes_apart(reduction):
     X, y = blobs(40, seed=1)
     assert fitted(reduction=reduction, epochs=5).score(X, y) > 0.9
+
+
+class _Breaks(nn.Module):
+    """Returns NaN for inputs whose first value is large."""
+
+    def forward(self, inputs):
+        return torch.where(inputs[:, :1] > 100, torch.nan, inputs)
+
+
+def test_a_query_without_an_embedding_is_an_error_not_a_prediction():
+    X, y = blobs(40)
+    model = SPMClassifier(_Breaks(), epochs=0, normalize="none").fit(X, y)
+    with pytest.raises(StateError, match="Expected finite embeddings of the queries"):
+        model.predict_proba(X + 1000)
 
 
 def test_prototypes_are_a_softmax_over_class_means():

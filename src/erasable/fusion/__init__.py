@@ -2,6 +2,8 @@
 
 from erasable.fusion._base import Reduction, TopVotes
 from erasable.fusion._dot_product import (
+    PLAIN,
+    Attention,
     DotProductFusion,
     aggregate,
     log_aggregate,
@@ -13,6 +15,8 @@ from erasable.fusion._registry import get_reduction, register_reduction
 from erasable.fusion._rows import RowsReduction
 
 __all__ = [
+    "PLAIN",
+    "Attention",
     "DotProductFusion",
     "PrototypesReduction",
     "Reduction",

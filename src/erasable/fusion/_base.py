@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from erasable.fusion._dot_product import PLAIN, Attention
 from erasable.memory import Memory
 from erasable.typing import Float64s, Ints
 
@@ -26,7 +27,7 @@ class TopVotes:
 
 
 class Reduction(ABC):
-    """A reading of the memory: from a query's reader to votes and class probabilities.
+    """A reading of the memory: from queries to votes and class probabilities.
 
     Evaluation runs in float64 on the live rows or sums, so a prediction does not depend on the
     order of rows or on the other queries of its batch beyond rounding.
@@ -38,18 +39,26 @@ class Reduction(ABC):
 
     @abstractmethod
     def log_probabilities(
-        self, readers: Tensor, memory: Memory, *, exclude: Ints | None = None
+        self,
+        queries: Tensor,
+        memory: Memory,
+        *,
+        attention: Attention = PLAIN,
+        exclude: Ints | None = None,
     ) -> Tensor:
         """Return log class probabilities (queries, classes) in the memory's sorted class order.
 
         Args:
-            readers: float64 readers, (queries, dim).
+            queries: float64 embeddings of the queries, (queries, dim).
             memory: The memory to read; it has at least one row.
+            attention: How queries score rows.
             exclude: Per query the position of one row to leave out, or −1, (queries,).
         """
 
     @abstractmethod
-    def votes(self, readers: Tensor, memory: Memory, top: int) -> TopVotes:
+    def votes(
+        self, queries: Tensor, memory: Memory, top: int, *, attention: Attention = PLAIN
+    ) -> TopVotes:
         """Return the ``top`` heaviest votes of each query (queries, dim)."""
 
     @abstractmethod

@@ -1,6 +1,7 @@
 """Dot-product fusion: how much each row's vote weighs, and what the votes add up to."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +25,48 @@ def scale_factor(scale: str | float, dim: int) -> float:
     raise ArgumentError(f"Expected scale 'sqrt', 'none' or a positive number, but got {scale!r}.")
 
 
+@dataclass(frozen=True)
+class Attention:
+    """How queries score rows: ``factor · (W_q z)ᵀ (W_k s)``, or plain similarity ``factor · zᵀ s``.
+
+    The score is linear in either side, so whichever is fewer is projected and the other is read as
+    it lies: no projected copy of a row exists that could go stale.
+
+    Attributes:
+        factor: Factor on the scores.
+        W_q: Projection of queries, (dim, dim); with ``W_k`` None for plain similarity.
+        W_k: Projection of rows, (dim, dim).
+    """
+
+    factor: float = 1.0
+    W_q: Tensor | None = None
+    W_k: Tensor | None = None
+
+    def readers(self, queries: Tensor) -> Tensor:
+        """Return each query's reader (queries, dim): its dot product with a row is the score."""
+        return _project(queries, self.W_q, self.W_k) * self.factor
+
+    def scores(self, queries: Tensor, rows: Tensor) -> Tensor:
+        """Return the score of each query (queries, dim) against each row (rows, dim)."""
+        if len(queries) <= len(rows):
+            return self.readers(queries) @ rows.T
+        return queries @ (_project(rows, self.W_k, self.W_q) * self.factor).T
+
+
+PLAIN = Attention()
+"""Plain dot products."""
+
+
+def _project(vectors: Tensor, first: Tensor | None, second: Tensor | None) -> Tensor:
+    if first is None or second is None:
+        return vectors
+    return vectors @ first.to(vectors.dtype).T @ second.to(vectors.dtype)
+
+
 class DotProductFusion(nn.Module):
     """Scores ``(W_q z)ᵀ (W_k s)`` of a query z against rows s (paper sec. 4.1).
 
-    ``W_q`` and ``W_k`` start as the identity, so an untrained fusion is plain similarity. The score
-    is linear in s: it equals ``reader(z)ᵀ s`` with ``reader(z) = W_kᵀ W_q z``, so rows are read as
-    they lie in the memory and no projected copy of them exists to go stale.
+    ``W_q`` and ``W_k`` start as the identity, so an untrained fusion is plain similarity.
 
     Args:
         dim: Size of an embedding.
@@ -42,11 +79,18 @@ class DotProductFusion(nn.Module):
         self.W_q = nn.Parameter(torch.eye(dim))
         self.W_k = nn.Parameter(torch.eye(dim))
 
+    def attention(self) -> Attention:
+        """Return the scores, with gradients to the weights."""
+        return Attention(self.factor, self.W_q, self.W_k)
+
+    def evaluation(self) -> Attention:
+        """Return the scores for evaluation: float64, on the CPU, without gradients."""
+        W_q, W_k = (W.detach().cpu().double() for W in (self.W_q, self.W_k))
+        return Attention(self.factor, W_q, W_k)
+
     def forward(self, queries: Tensor) -> Tensor:
         """Return each query's reader (queries, dim): its dot product with a row is the score."""
-        W_q, W_k = self.W_q.to(queries.dtype), self.W_k.to(queries.dtype)
-        readers: Tensor = queries @ W_q.T @ W_k * self.factor
-        return readers
+        return self.attention().readers(queries)
 
     def extra_repr(self) -> str:
         """Name what the weights do not show."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from erasable.fusion._base import Reduction, TopVotes
+from erasable.fusion._dot_product import PLAIN, Attention
 from erasable.fusion._rows import keep_top
 from erasable.memory import Memory, PrototypesView, RowsView
 from erasable.typing import Ints
@@ -24,21 +25,28 @@ class PrototypesReduction(Reduction):
     vote_kind = "logit"
 
     def log_probabilities(
-        self, readers: Tensor, memory: Memory, *, exclude: Ints | None = None
+        self,
+        queries: Tensor,
+        memory: Memory,
+        *,
+        attention: Attention = PLAIN,
+        exclude: Ints | None = None,
     ) -> Tensor:
         """Compare with each class's mean; an excluded row leaves its mean in closed form."""
         view = PrototypesView(memory)
-        logits = readers @ torch.from_numpy(view.means).T
+        logits = attention.scores(queries, torch.from_numpy(view.means))
         if exclude is not None:
-            queries = np.flatnonzero(exclude >= 0)
-            classes, means, left = view.without(exclude[queries])
-            own = (readers[queries] * torch.from_numpy(means)).sum(dim=1)
-            logits[queries, classes] = own.masked_fill(torch.from_numpy(left == 0), -torch.inf)
+            named = np.flatnonzero(exclude >= 0)
+            classes, means, left = view.without(exclude[named])
+            own = (attention.readers(queries[named]) * torch.from_numpy(means)).sum(dim=1)
+            logits[named, classes] = own.masked_fill(torch.from_numpy(left == 0), -torch.inf)
         return logits.log_softmax(dim=1)
 
-    def votes(self, readers: Tensor, memory: Memory, top: int) -> TopVotes:
+    def votes(
+        self, queries: Tensor, memory: Memory, top: int, *, attention: Attention = PLAIN
+    ) -> TopVotes:
         """Return the rows with the largest terms in their own class's logit."""
-        top = min(top, len(memory))
+        top, readers = min(top, len(memory)), attention.readers(queries)
         counts = torch.from_numpy(PrototypesView(memory).counts)
         best = readers.new_full((len(readers), 0), -torch.inf)
         places = torch.zeros(len(readers), 0, dtype=torch.long)

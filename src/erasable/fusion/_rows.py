@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from erasable.fusion._base import Reduction, TopVotes
-from erasable.fusion._dot_product import log_aggregate, log_class_sums
+from erasable.fusion._dot_product import PLAIN, Attention, log_aggregate, log_class_sums
 from erasable.memory import Memory, RowsView
 from erasable.typing import Ints
 
@@ -21,17 +21,25 @@ class RowsReduction(Reduction):
     vote_kind = "probability"
 
     def log_probabilities(
-        self, readers: Tensor, memory: Memory, *, exclude: Ints | None = None
+        self,
+        queries: Tensor,
+        memory: Memory,
+        *,
+        attention: Attention = PLAIN,
+        exclude: Ints | None = None,
     ) -> Tensor:
         """Accumulate the softmax chunk by chunk, so memory use does not grow with the rows."""
+        readers = attention.readers(queries)
         logs = readers.new_full((len(readers), len(memory.classes)), -torch.inf)
         for _, scores, classes in _scores(readers, memory, exclude):
             logs = torch.logaddexp(logs, log_class_sums(scores, classes, logs.shape[1]))
         return logs - logs.logsumexp(dim=1, keepdim=True)
 
-    def votes(self, readers: Tensor, memory: Memory, top: int) -> TopVotes:
+    def votes(
+        self, queries: Tensor, memory: Memory, top: int, *, attention: Attention = PLAIN
+    ) -> TopVotes:
         """Return the rows with the largest attention weights."""
-        top = min(top, len(memory))
+        top, readers = min(top, len(memory)), attention.readers(queries)
         best = readers.new_full((len(readers), 0), -torch.inf)
         places = torch.zeros(len(readers), 0, dtype=torch.long)
         total = readers.new_full((len(readers),), -torch.inf)

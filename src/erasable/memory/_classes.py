@@ -24,6 +24,7 @@ class ClassSums:
         self._sums: Ints = np.zeros((0, dim), np.int64)
         self._means: Float64s = np.zeros((0, dim))
         self._order: Ints = np.zeros(0, np.int64)
+        self._is_in_order = True
 
     @property
     def labels(self) -> list[Label]:
@@ -48,8 +49,7 @@ class ClassSums:
     @property
     def means(self) -> Float64s:
         """Prototypes of live classes, in sorted order, (classes, dim)."""
-        is_in_order = np.array_equal(self._order, np.arange(len(self._order)))
-        return self._means[: len(self._order)] if is_in_order else self._means[self._order]
+        return self._means[: len(self._order)] if self._is_in_order else self._means[self._order]
 
     def rank_of_slots(self) -> Ints:
         """Return, for each slot, the place of its class in sorted order (−1 for free slots)."""
@@ -135,3 +135,4 @@ class ClassSums:
         live = [label for label in self._labels if label is not None]
         slots = [self._slot_of[encode_key(label)] for label in sort_labels(live)]
         self._order = np.array(slots, np.int64)
+        self._is_in_order = slots == list(range(len(slots)))

@@ -1,5 +1,6 @@
 """Encoder, normalisation and head put together, and run in eval mode."""
 
+import itertools
 from collections.abc import Iterator
 from typing import final
 
@@ -41,13 +42,24 @@ class SPMNetwork(nn.Module):
 
     def __init__(self, encoder: Encoder, norm: nn.Module, fusion: DotProductFusion) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.norm = norm
+        self.embedder = nn.Sequential(encoder, norm)
         self.fusion = fusion
+
+    @property
+    def encoder(self) -> Encoder:
+        """The network from inputs to embeddings."""
+        encoder = self.embedder[0]
+        assert isinstance(encoder, Encoder)  # noqa: S101 - as constructed
+        return encoder
+
+    @property
+    def norm(self) -> nn.Module:
+        """The normalisation of embeddings."""
+        return self.embedder[1]
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings and readers of inputs, both (n, dim)."""
-        embeddings: Tensor = self.norm(self.encoder(inputs))
+        embeddings: Tensor = self.embedder(inputs)
         return embeddings, self.fusion(embeddings)
 
 
@@ -78,13 +90,15 @@ def evaluate(
         is_precise: Compute in float64 on the CPU, with a temporary copy of the weights.
         batch_size: Inputs at a time.
     """
-    network.eval()
+    if any(module.training for module in network.modules()):
+        network.eval()
     state: dict[str, Tensor] = {}
     if is_precise:
         state = {
             k: v.cpu().double() if v.is_floating_point() else v.cpu() for k, v in _state(network)
         }
-    device = next((value.device for _, value in _state(network)), torch.device("cpu"))
+    tensors = itertools.chain(network.parameters(), network.buffers())
+    device = next((tensor.device for tensor in tensors), torch.device("cpu"))
     for start in range(0, len(inputs), batch_size):
         batch = inputs[start : start + batch_size]
         if batch.ndim == 4:

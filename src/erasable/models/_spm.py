@@ -285,17 +285,19 @@ class SPMClassifier(NetworkClassifier):
         inputs = self._check_inputs(X, reset=False)
         self._require_rows()
         exclude = self._own_positions(exclude_ids, len(inputs))
-        reduction = get_reduction(self.reduction)
-        logs = np.concatenate(
-            [
+        reduction, attention = get_reduction(self.reduction), self.network_.fusion.evaluation()
+        parts, start = [], 0
+        for queries in self._embeddings(inputs):
+            own = None if exclude is None else exclude[start : start + len(queries)]
+            parts.append(
                 reduction.log_probabilities(
-                    readers, self.memory_, exclude=None if exclude is None else exclude[part]
-                ).numpy()
-                for part, readers in self._readers(inputs)
-            ]
-        )
+                    queries.double(), self.memory_, attention=attention, exclude=own
+                )
+            )
+            start += len(queries)
+        logs: Float64s = torch.cat(parts).numpy()
         if np.isnan(logs).any():
-            raise StateError("Expected a row to vote, but the excluded row was the only one left.")
+            raise StateError(_no_probabilities(has_exclusions=exclude is not None))
         return logs if classes is None else self._align(logs, classes)
 
     def votes(self, X: Any, top: int = 10) -> Votes:
@@ -310,8 +312,11 @@ class SPMClassifier(NetworkClassifier):
             raise ArgumentError(f"Expected top to be a positive int, but got {top!r}.")
         inputs = self._check_inputs(X, reset=False)
         self._require_rows()
-        reduction = get_reduction(self.reduction)
-        parts = [reduction.votes(r, self.memory_, top) for _, r in self._readers(inputs)]
+        reduction, attention = get_reduction(self.reduction), self.network_.fusion.evaluation()
+        parts = [
+            reduction.votes(queries.double(), self.memory_, top, attention=attention)
+            for queries in self._embeddings(inputs)
+        ]
         places = np.concatenate([part.positions for part in parts])
         records = {p: self.memory_.record(p) for p in np.unique(places).tolist()}
         ids = [[records[p].id for p in query] for query in places.tolist()]
@@ -423,18 +428,9 @@ class SPMClassifier(NetworkClassifier):
         return np.concatenate([batch.numpy() for batch in self._embeddings(inputs)])
 
     def _embeddings(self, inputs: Float32s) -> Iterator[Tensor]:
-        embedder = nn.Sequential(self.network_.encoder, self.network_.norm)
-        is_precise = self.network_.encoder.is_precise
-        return evaluate(embedder, as_tensor(inputs), is_precise=is_precise)
-
-    def _readers(self, inputs: Float32s) -> Iterator[tuple[slice, Tensor]]:
-        fusion, start = self.network_.fusion.cpu(), 0
-        for embeddings in self._embeddings(inputs):
-            part = slice(start, start + len(embeddings))
-            with torch.no_grad():
-                readers = fusion(embeddings.double())
-            yield part, readers
-            start = part.stop
+        network = self.network_
+        is_precise = network.encoder.is_precise
+        return evaluate(network.embedder, as_tensor(inputs), is_precise=is_precise)
 
     def _require_rows(self) -> None:
         if not len(self.memory_):
@@ -467,6 +463,12 @@ class SPMClassifier(NetworkClassifier):
         rows += [(row_id, None) for row_id in selection.missing]
         known = provenance_of(self.network_, digest=digest)
         return known.level(rows, is_complete=selection.is_complete)
+
+
+def _no_probabilities(*, has_exclusions: bool) -> str:
+    if has_exclusions:
+        return "Expected a row to vote, but the excluded row was the only one left."
+    return "Expected finite embeddings of the queries, but the encoder returned NaN or infinity."
 
 
 def _object_array(rows: list[list[Any]]) -> npt.NDArray[Any]:
