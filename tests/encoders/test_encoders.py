@@ -10,9 +10,11 @@ from torch import nn
 from erasable.encoders import (
     MLP,
     Encoder,
+    FastCNN,
     Identity,
     ModuleEncoder,
     RandomFeatures,
+    ResNet18,
     SmallCNN,
     build_encoder,
     register_encoder,
@@ -26,18 +28,23 @@ KINDS = {
     "random_features": RandomFeatures,
     "mlp": MLP,
     "small_cnn": SmallCNN,
+    "fast_cnn": FastCNN,
+    "resnet18": ResNet18,
 }
 OPTIONS = {
     "identity": {},
     "random_features": {"dim": 9, "gamma": 0.3},
     "mlp": {"hidden": [7, 5], "dim": 6},
     "small_cnn": {"widths": [4, 3], "dim": 5},
+    "fast_cnn": {"width": 0.05, "dim": 5},
+    "resnet18": {"stem": "cifar", "width": 2, "dim": 5},
 }
+CONVOLUTIONAL = ("small_cnn", "fast_cnn", "resnet18")
 VECTORS = (11,)
 IMAGES = (3, 8, 6)
 BUILT = pytest.mark.parametrize(
     ("name", "shape"),
-    [(name, IMAGES) for name in KINDS] + [(n, VECTORS) for n in KINDS if n != "small_cnn"],
+    [(name, IMAGES) for name in KINDS] + [(n, VECTORS) for n in KINDS if n not in CONVOLUTIONAL],
 )
 DRAWN = pytest.mark.parametrize("name", [name for name in KINDS if name != "identity"])
 
@@ -191,11 +198,19 @@ def test_an_mlp_without_hidden_layers_is_linear():
     torch.testing.assert_close(encoder((first + second) / 2), middle)
 
 
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
 @settings(max_examples=15)
-@given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
-def test_small_cnn_takes_images_of_any_size(channels, height, width):
+@given(channels=st.integers(1, 3), height=st.integers(1, 9), width=st.integers(1, 9))
+def test_a_convolutional_encoder_takes_images_of_any_size(name, channels, height, width):
     shape = (channels, height, width)
-    assert build("small_cnn", shape)(inputs(shape, 2)).shape == (2, 5)
+    assert build(name, shape)(inputs(shape, 2)).shape == (2, 5)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_a_convolutional_encoder_trains_on_the_smallest_images(name):
+    encoder = build(name, (1, 1, 1)).train()
+    encoder(inputs((1, 1, 1), 4)).square().sum().backward()
+    assert all(weight.grad is not None for weight in encoder.parameters())
 
 
 @pytest.mark.parametrize(("side", "halvings"), [(3, 0), (4, 1), (8, 2), (32, 2)])
@@ -336,14 +351,16 @@ def test_options_with_a_module_are_refused(module):
 def test_an_unknown_encoder_is_refused_with_the_known_names(name):
     with pytest.raises(ArgumentError) as caught:
         build_encoder(name, VECTORS)
-    known = "'auto', 'identity', 'random_features', 'mlp', 'small_cnn'"
+    known = ", ".join(f"'{known}'" for known in ("auto", *KINDS))
     assert str(caught.value) == f"Expected encoder to be {known} or a module, but got {name!r}."
 
 
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
 @pytest.mark.parametrize("shape", [VECTORS, (8, 8), (1, 2, 8, 8)])
-def test_small_cnn_refuses_what_is_no_image(shape):
-    with pytest.raises(ArgumentError, match=r"Expected images of shape .* Use 'mlp' for feature"):
-        build_encoder("small_cnn", shape)
+def test_a_convolutional_encoder_refuses_what_is_no_image(name, shape):
+    message = rf"Expected images of shape .* for '{name}', .* Use 'mlp' for feature"
+    with pytest.raises(ArgumentError, match=message):
+        build_encoder(name, shape)
 
 
 @pytest.mark.parametrize(
@@ -357,6 +374,16 @@ def test_small_cnn_refuses_what_is_no_image(shape):
         ("small_cnn", {"widths": [4, -4]}),
         ("small_cnn", {"dim": "large"}),
         ("small_cnn", {"dim": 0}),
+        ("fast_cnn", {"dim": 0}),
+        ("fast_cnn", {"width": 0}),
+        ("fast_cnn", {"width": math.nan}),
+        ("fast_cnn", {"width": math.inf}),
+        ("fast_cnn", {"width": "half"}),
+        ("fast_cnn", {"widths": [3]}),
+        ("resnet18", {"dim": 2.5}),
+        ("resnet18", {"width": 0}),
+        ("resnet18", {"width": True}),
+        ("resnet18", {"stem": "large"}),
         ("identity", {"dim": 3}),
         ("random_features", {"dim": 0}),
         ("random_features", {"dim": 2.5}),
@@ -366,7 +393,7 @@ def test_small_cnn_refuses_what_is_no_image(shape):
     ],
 )
 def test_bad_options_are_refused(name, options):
-    with pytest.raises(ArgumentError, match=r"^Expected .*(dim|gamma|option|hidden|widths)"):
+    with pytest.raises(ArgumentError, match=r"^Expected .*(dim|gamma|option|hidden|width|stem)"):
         build_encoder(name, IMAGES, options=options)
 
 

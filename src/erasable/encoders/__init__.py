@@ -1,19 +1,31 @@
 """Networks from inputs to embeddings, by name or as any torch module."""
 
 from erasable.encoders._base import Encoder
+from erasable.encoders._cut import cut
+from erasable.encoders._fast_cnn import FastCNN
 from erasable.encoders._features import MLP, Identity, RandomFeatures
+from erasable.encoders._graph import GraphAttention
 from erasable.encoders._module import ModuleEncoder
 from erasable.encoders._registry import DRAWN_ENCODERS, build_encoder, register_encoder
+from erasable.encoders._resnet import ResNet18
+from erasable.encoders._set_encoder import SetEncoder
+from erasable.encoders._set_encoders import build_set_encoder
 from erasable.encoders._small_cnn import SmallCNN
 
 __all__ = [
     "DRAWN_ENCODERS",
     "MLP",
     "Encoder",
+    "FastCNN",
+    "GraphAttention",
     "Identity",
     "ModuleEncoder",
     "RandomFeatures",
+    "ResNet18",
+    "SetEncoder",
     "SmallCNN",
     "build_encoder",
+    "build_set_encoder",
+    "cut",
     "register_encoder",
 ]

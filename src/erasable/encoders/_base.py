@@ -45,3 +45,18 @@ def check_widths(name: str, widths: Sequence[int], dim: int) -> None:
         raise ArgumentError(
             f"Expected {name} and dim to be positive ints, but got {list(widths)} and {dim!r}."
         )
+
+
+def check_images(name: str, input_shape: tuple[int, ...]) -> None:
+    """Refuse inputs that are not images; ``name`` is the encoder's."""
+    if len(input_shape) != 3:
+        raise ArgumentError(
+            f"Expected images of shape (channels, height, width) for {name!r}, but got "
+            f"{input_shape}. Use 'mlp' for feature vectors."
+        )
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Refuse an option that is not a positive int."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ArgumentError(f"Expected {name} to be a positive int, but got {value!r}.")

@@ -2,16 +2,19 @@
 
 from typing import Any, final
 
-import torch
 from torch import Tensor, nn
 
 from erasable.encoders._base import Encoder
+from erasable.encoders._cut import Cut
+from erasable.encoders._trial import encode_zeros, evaluating
 from erasable.errors import ArgumentError
 
 
 @final
 class ModuleEncoder(Encoder):
     """A user's network, used as it is; its output must have shape (n, dim).
+
+    Of a network from `cut`, a copy is used that has only the parts that run.
 
     Args:
         input_shape: Shape of one input.
@@ -22,8 +25,8 @@ class ModuleEncoder(Encoder):
 
     def __init__(self, input_shape: tuple[int, ...], module: nn.Module) -> None:
         super().__init__()
-        self.module = module
-        self._dim = _embedding_size(module, input_shape)
+        self.module = module.trimmed(input_shape) if isinstance(module, Cut) else module
+        self._dim = _embedding_size(self.module, input_shape)
 
     @property
     def dim(self) -> int:
@@ -41,21 +44,8 @@ class ModuleEncoder(Encoder):
 
 
 def _embedding_size(module: nn.Module, input_shape: tuple[int, ...]) -> int:
-    tensors = [*module.parameters(), *module.buffers()]
-    device = tensors[0].device if tensors else torch.device("cpu")
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        with torch.no_grad():
-            output = module(torch.zeros(2, *input_shape, device=device))
-    except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
-        raise ArgumentError(
-            f"Expected the encoder to accept inputs of shape (n, {', '.join(map(str, input_shape))}"
-            f"), but it raised: {error}"
-        ) from error
-    finally:
-        for part, was_training in modes:
-            part.training = was_training
+    with evaluating(module):
+        output = encode_zeros(module, input_shape)
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 2:
         got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise ArgumentError(

@@ -7,10 +7,12 @@ import torch
 from torch import nn
 
 from erasable.encoders._base import Encoder
+from erasable.encoders._fast_cnn import FastCNN
 from erasable.encoders._features import MLP, Identity, RandomFeatures
 from erasable.encoders._module import ModuleEncoder
+from erasable.encoders._resnet import ResNet18
 from erasable.encoders._small_cnn import SmallCNN
-from erasable.errors import ArgumentError, listing
+from erasable.errors import ArgumentError
 
 EncoderFactory = Callable[..., Encoder]
 _ENCODERS: dict[str, EncoderFactory] = {}
@@ -46,7 +48,7 @@ def build_encoder(
         return encoder if isinstance(encoder, Encoder) else wrapped
     name = ("mlp" if len(input_shape) == 1 else "small_cnn") if encoder == "auto" else encoder
     if name not in _ENCODERS:
-        known = listing(["auto", *_ENCODERS])
+        known = ", ".join(map(repr, ["auto", *_ENCODERS]))  # all: nothing else lists them
         raise ArgumentError(f"Expected encoder to be {known} or a module, but got {encoder!r}.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -56,7 +58,7 @@ def build_encoder(
             raise ArgumentError(f"Expected options of the encoder {name!r}: {error}.") from error
 
 
-_OWN = (Identity, RandomFeatures, MLP, SmallCNN)
+_OWN = (Identity, RandomFeatures, MLP, SmallCNN, FastCNN, ResNet18)
 DRAWN_ENCODERS = frozenset({"auto", *(own.name for own in _OWN)})
 """Names of encoders whose first weights are only drawn at random: they have seen nothing."""
 

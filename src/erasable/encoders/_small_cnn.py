@@ -4,8 +4,7 @@ from typing import Any, final
 
 from torch import Tensor, nn
 
-from erasable.encoders._base import Encoder, check_widths
-from erasable.errors import ArgumentError
+from erasable.encoders._base import Encoder, check_images, check_widths
 
 
 @final
@@ -31,11 +30,7 @@ class SmallCNN(Encoder):
         dim: int = 128,
     ) -> None:
         super().__init__()
-        if len(input_shape) != 3:
-            raise ArgumentError(
-                f"Expected images of shape (channels, height, width) for 'small_cnn', but got "
-                f"{input_shape}. Use 'mlp' for feature vectors."
-            )
+        check_images(self.name, input_shape)
         self._widths, self._dim = tuple(widths), dim
         check_widths("widths", self._widths, dim)
         channels, side = input_shape[0], min(input_shape[1:])
