@@ -67,3 +67,7 @@ class Grid:
         """Return values that are on the grid as the integers they are multiples of."""
         scaled: npt.NDArray[Any] = rounded * np.float32(2.0**self.bits)
         return scaled.astype("<i4")
+
+    def values(self, units: Units) -> Float32s:
+        """Return the values that grid units stand for."""
+        return units.astype(np.float32) * np.float32(self.step)

@@ -20,6 +20,7 @@ from erasable.memory._incoming import (
     round_to_grid,
 )
 from erasable.memory._keys import as_id, encode_key, plain, sort_labels
+from erasable.memory._live import LiveRows, Record
 from erasable.memory._marks import Marks
 from erasable.memory._select import Selection, select
 from erasable.memory._table import RowInfo, RowTable
@@ -40,17 +41,6 @@ class Row:
     label: Label
     groups: tuple[Group, ...]
     embedding: Float32s
-
-
-@dataclass(frozen=True)
-class Record:
-    """Everything about a row except its embedding, for saving and restoring."""
-
-    id: RowId
-    label: Label
-    groups: tuple[Group, ...]
-    content: bytes | None
-    serial: int
 
 
 @dataclass(frozen=True)
@@ -93,8 +83,7 @@ class Memory:
             raise ArgumentError(f"Expected dim to be a positive int, but got {dim!r}.")
         self._dim = dim
         self._grid = grid or Grid()
-        self._table = RowTable(dim)
-        self._sums = ClassSums(dim, self._grid)
+        self._live = LiveRows(dim, self._grid)
         self._hash = LtHash()
         self._tombstones = Tombstones(self._grid, Marks() if tombstones is None else tombstones)
         self._next_id = 0
@@ -103,11 +92,11 @@ class Memory:
     # -- reading ---------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self.table)
 
     def __contains__(self, row_id: object) -> bool:
         found = plain(row_id)
-        return type(found) in (str, int) and self._table.position(found) is not None
+        return type(found) in (str, int) and self.table.position(found) is not None
 
     def __iter__(self) -> Iterator[Row]:
         """Yield rows in canonical order: by encoded id, whatever order they came in."""
@@ -129,7 +118,7 @@ class Memory:
     @property
     def classes(self) -> list[Label]:
         """Labels of live rows, sorted (bool, int, float, str; then by value)."""
-        return self._sums.labels
+        return self.sums.labels
 
     @property
     def digest(self) -> str:
@@ -142,14 +131,19 @@ class Memory:
         return self._tombstones
 
     @property
+    def live(self) -> LiveRows:
+        """The live rows, for views."""
+        return self._live
+
+    @property
     def table(self) -> RowTable:
         """The live rows by position, for views and the store."""
-        return self._table
+        return self._live.table
 
     @property
     def sums(self) -> ClassSums:
         """The exact per-class sums, for views."""
-        return self._sums
+        return self._live.sums
 
     def get(self, ids: Sequence[RowId]) -> list[Row]:
         """Return copies of rows.
@@ -162,7 +156,7 @@ class Memory:
     def positions(self, ids: Sequence[RowId]) -> Ints:
         """Return where rows lie until the next change, (ids,)."""
         wanted = [as_id(row_id) for row_id in as_list(ids, "ids")]
-        found = [self._table.position(row_id) for row_id in wanted]
+        found = [self.table.position(row_id) for row_id in wanted]
         unknown = [row_id for row_id, place in zip(wanted, found, strict=True) if place is None]
         if unknown:
             raise RowIdError(f"Expected ids of this memory, but it has no {listing(unknown)}.")
@@ -186,7 +180,7 @@ class Memory:
             round_to_grid(queries, self._grid, problems)
         problems.raise_if_any()
         assert queries is not None  # noqa: S101 - otherwise a problem was noted
-        return find_near(self._table, queries, tolerance=tolerance, step=self._grid.step)
+        return find_near(self.table, queries, tolerance=tolerance, step=self._grid.step)
 
     def subset(self, fraction: float, seed: int) -> "Memory":
         """Return a new memory with about ``fraction`` of each class, at least one row of each.
@@ -199,15 +193,15 @@ class Memory:
             raise ArgumentError(f"Expected seed to be an int of 0 or more, but got {seed!r}.")
         by_class: dict[int, list[int]] = {}
         for position in self._canonical_positions():
-            by_class.setdefault(self._table.infos[position].slot, []).append(position)
+            by_class.setdefault(self.table.infos[position].slot, []).append(position)
         rng = np.random.default_rng(seed)
         chosen: list[int] = []
-        for slot in self._sums.order.tolist():
+        for slot in self.sums.order.tolist():
             members = by_class[slot]
             size = max(1, round(fraction * len(members)))
             chosen += sorted(rng.permutation(members)[:size].tolist())
         part = Memory(self._dim, grid=self._grid, tombstones=self._tombstones.marks.copy())
-        part.restore(self._table.embeddings[chosen], [self.record(p) for p in chosen])
+        part.restore(self.table.embeddings[chosen], [self.record(p) for p in chosen])
         return part
 
     def canonical_state(self) -> Iterator[bytes]:
@@ -219,11 +213,11 @@ class Memory:
         settings = {"format": "erasable.memory.1", "dim": self._dim, "grid": self._grid.bits}
         classes = [encode_key(label) for label in self.classes]
         yield json.dumps({**settings, "classes": classes}, sort_keys=True).encode()
-        yield self._sums.counts.astype("<i8").tobytes()
-        yield self._sums.sums.astype("<i8").tobytes()
+        yield self.sums.counts.astype("<i8").tobytes()
+        yield self.sums.sums.astype("<i8").tobytes()
         for position in self._canonical_positions():
-            units = self._grid.units(self._table.embeddings[position])
-            yield self._encode(self._table.infos[position], units)
+            units = self._grid.units(self.table.embeddings[position])
+            yield self._encode(self.table.infos[position], units)
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -303,7 +297,7 @@ class Memory:
 
     def drop(self, selection: Selection) -> Forgotten:
         """Forget the rows of a selection made by `select` on the memory as it is now."""
-        gone = [row_id for row_id in selection.ids if self._table.position(row_id) is None]
+        gone = [row_id for row_id in selection.ids if self.table.position(row_id) is None]
         if gone:
             raise RowIdError(f"Expected live rows, but these have gone since: {listing(gone)}.")
         before, emptied = self.digest, []
@@ -322,7 +316,7 @@ class Memory:
         known = set(self._tombstones.marks)
         news = Marks(mark for mark in marks if mark not in known)
         records = [self.record(position) for position in range(len(self))]
-        rows = _incoming(self._table.embeddings, records)
+        rows = _incoming(self.table.embeddings, records)
         found = Tombstones(self._grid, news).find(rows)
         if found:
             raise RowIdError(
@@ -341,9 +335,7 @@ class Memory:
 
     def record(self, position: int) -> Record:
         """Return everything about the row at a position except its embedding."""
-        info = self._table.infos[position]
-        label = self._sums.label_at(info.slot)
-        return Record(info.id, label, info.groups, info.content, info.serial)
+        return self._live.record(position)
 
     def restore(self, embeddings: Float32s, records: Sequence[Record], *, next_id: int = 0) -> None:
         """Put rows back as they were saved, into an empty memory, without asking the tombstones."""
@@ -361,14 +353,11 @@ class Memory:
         ids = self._new_ids(len(rows)) if rows.ids is None else rows.ids
         if serials is None:
             serials = list(range(self._next_serial, self._next_serial + len(rows)))
-        slot_of = self._sums.open(rows.labels)
-        slots = [slot_of[encode_key(label)] for label in rows.labels]
-        infos = list(map(RowInfo, ids, slots, rows.groups, rows.contents, serials))
-        self._table.append(rows.embeddings, infos)
+        records = list(map(Record, ids, rows.labels, rows.groups, rows.contents, serials))
+        infos = self._live.append(rows.embeddings, records)
         for start in range(0, len(rows), _CHUNK):
             part = slice(start, start + _CHUNK)
             units = self._grid.units(rows.embeddings[part])
-            self._sums.add(slots[part], units)
             for info, row in zip(infos[part], units, strict=True):
                 self._hash.add(self._encode(info, row))
                 if reinstate:
@@ -377,18 +366,16 @@ class Memory:
         return ids
 
     def _take_out(self, ids: list[RowId]) -> list[Label]:
-        positions = self._table.positions(ids)
-        infos = [self._table.infos[position] for position in positions]
-        units = self._grid.units(self._table.embeddings[positions])
+        positions = self.table.positions(ids)
+        infos = [self.table.infos[position] for position in positions]
+        units = self._grid.units(self.table.embeddings[positions])
         # What takes time, and may be interrupted, comes before anything changes; a tombstone of a
         # row that is still there does no harm.
         lanes = [row_lanes(self._encode(info, row)) for info, row in zip(infos, units, strict=True)]
         for info, row in zip(infos, units, strict=True):
             self._tombstones.bury(info.id, info.content, row)
         self._hash.subtract(lanes)
-        for row_id in ids:
-            self._table.remove(row_id)
-        return self._sums.remove([info.slot for info in infos], units)
+        return self._live.remove(infos, units)
 
     def _note_taken(self, rows: Incoming, problems: Problems) -> None:
         taken = [row_id for row_id in rows.ids or [] if row_id in self]
@@ -416,16 +403,16 @@ class Memory:
         return ids
 
     def _encode(self, info: RowInfo, units: Units) -> bytes:
-        label = self._sums.label_at(info.slot)
+        label = self.sums.label_at(info.slot)
         return encode_row(info.id, label, info.groups, bits=self._grid.bits, units=units.tobytes())
 
     def _row(self, position: int) -> Row:
         record = self.record(position)
-        embedding = self._table.embeddings[position].copy()
+        embedding = self.table.embeddings[position].copy()
         return Row(record.id, record.label, record.groups, embedding)
 
     def _canonical_positions(self) -> list[int]:
-        infos = self._table.infos
+        infos = self.table.infos
         return sorted(range(len(infos)), key=lambda position: encode_key(infos[position].id))
 
 

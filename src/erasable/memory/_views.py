@@ -3,17 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from erasable.memory._live import LiveRows
 from erasable.memory._memory import Memory
 from erasable.typing import Float32s, Float64s, Ints
 
 _CHUNK = 4096
+
+Readable = Memory | LiveRows
+"""Whatever has live rows to read."""
 
 
 @dataclass(frozen=True)
 class RowsView:
     """Every live row, in cache-sized chunks of the live arrays."""
 
-    memory: Memory
+    memory: Readable
 
     def chunks(self, size: int = _CHUNK) -> Iterator[tuple[int, Float32s, Ints]]:
         """Yield (first position, embeddings (rows, dim), place of each row's class (rows,))."""
@@ -28,7 +32,7 @@ class RowsView:
 class PrototypesView:
     """One row per live class: the mean of its embeddings."""
 
-    memory: Memory
+    memory: Readable
 
     @property
     def means(self) -> Float64s:

@@ -1,0 +1,129 @@
+"""Which rows of its class are nearest to each row, kept up to date by the rows that change."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from erasable.memory._keys import encode_key
+from erasable.memory._live import LiveRows
+from erasable.memory._table import RowInfo
+from erasable.typing import Float64s, Ints, RowId
+
+_CELLS = 2**22
+
+
+class ClassGraph:
+    """Every row's ``k`` nearest other rows of its class: by exact distance, ties by encoded id.
+
+    The graph is a function of the rows alone. `removed` and `added` return the rows whose
+    neighbours changed, and look at no others.
+
+    Args:
+        live: The rows.
+        k: Neighbours per row.
+    """
+
+    def __init__(self, live: LiveRows, k: int) -> None:
+        self._live = live
+        self._k = k
+        self._neighbours: dict[RowId, list[RowId]] = {}
+        self._heard_by: dict[RowId, set[RowId]] = {}
+        for slot in live.sums.order.tolist():
+            self._connect([i.id for i in live.table.infos if i.slot == slot], slot)
+
+    def neighbours(self, row_id: RowId) -> list[RowId]:
+        """Return a row's neighbours, nearest first."""
+        return self._neighbours[row_id]
+
+    def removed(self, infos: Sequence[RowInfo]) -> list[RowId]:
+        """Take out rows that the live rows have lost; return those that had one as a neighbour."""
+        gone = {info.id for info in infos}
+        affected: dict[RowId, None] = {}
+        for row_id in gone:
+            affected.update(dict.fromkeys(self._heard_by.pop(row_id, ())))
+            for other in self._neighbours.pop(row_id):
+                self._heard_by.get(other, set()).discard(row_id)
+        left = [row_id for row_id in affected if row_id not in gone]
+        self._reconnect(left)
+        return left
+
+    def added(self, infos: Sequence[RowInfo]) -> list[RowId]:
+        """Take in rows that the live rows have gained; return them and those that now hear them."""
+        new = {info.id for info in infos}
+        affected = [info.id for info in infos]
+        for slot in sorted({info.slot for info in infos}):
+            arrivals = [info.id for info in infos if info.slot == slot]
+            affected += self._won_over(arrivals, slot, new)
+        self._reconnect(affected)
+        return affected
+
+    def _won_over(self, arrivals: list[RowId], slot: int, new: set[RowId]) -> list[RowId]:
+        """Return older rows of a class to which an arrival is nearer than their last neighbour."""
+        older = [i.id for i in self._live.table.infos if i.slot == slot and i.id not in new]
+        if not older:
+            return []
+        squares = _squares(self._units(older), self._units(arrivals))
+        found = []
+        for place, row_id in enumerate(older):
+            mine = self._neighbours[row_id]
+            if len(mine) < self._k:
+                found.append(row_id)
+                continue
+            far = float(_squares(self._units([row_id]), self._units(mine[-1:]))[0, 0])
+            last = (far, encode_key(mine[-1]))
+            best = min(zip(squares[place], map(encode_key, arrivals), strict=True))
+            if best < last:
+                found.append(row_id)
+        return found
+
+    def _reconnect(self, ids: Iterable[RowId]) -> None:
+        by_slot: dict[int, list[RowId]] = {}
+        for row_id in ids:
+            position = self._live.table.positions([row_id])[0]
+            by_slot.setdefault(self._live.table.infos[position].slot, []).append(row_id)
+        for slot, mine in by_slot.items():
+            self._connect(mine, slot)
+
+    def _connect(self, ids: list[RowId], slot: int) -> None:
+        """Find the neighbours of some rows of a class anew."""
+        # In canonical order, so that a stable sort settles ties by encoded id.
+        members = sorted((i.id for i in self._live.table.infos if i.slot == slot), key=encode_key)
+        place = {row_id: column for column, row_id in enumerate(members)}
+        everyone = self._units(members)
+        size = max(1, _CELLS // max(1, len(members)))
+        for start in range(0, len(ids), size):
+            part = ids[start : start + size]
+            squares = _squares(everyone[[place[row_id] for row_id in part]], everyone)
+            squares[np.arange(len(part)), [place[row_id] for row_id in part]] = np.inf
+            for row_id, order in zip(part, _nearest(squares, self._k), strict=True):
+                self._replace(row_id, [members[column] for column in order])
+
+    def _replace(self, row_id: RowId, neighbours: list[RowId]) -> None:
+        for other in self._neighbours.get(row_id, ()):
+            self._heard_by.get(other, set()).discard(row_id)
+        self._neighbours[row_id] = neighbours
+        for other in neighbours:
+            self._heard_by.setdefault(other, set()).add(row_id)
+
+    def _units(self, ids: list[RowId]) -> Float64s:
+        table = self._live.table
+        units = self._live.grid.units(table.embeddings[table.positions(ids)])
+        return units.astype(np.float64)
+
+
+def _squares(left: Float64s, right: Float64s) -> Float64s:
+    """Return squared distances of whole numbers, exact in float64, (left, right)."""
+    squares: Float64s = (left**2).sum(1)[:, None] - 2 * left @ right.T + (right**2).sum(1)[None, :]
+    return squares
+
+
+def _nearest(squares: Float64s, k: int) -> list[Ints]:
+    """Return the columns of the ``k`` smallest finite values per row, ties by column."""
+    k = min(k, squares.shape[1])
+    orders = []
+    for row in squares:
+        last = np.partition(row, k - 1)[k - 1]
+        near = np.flatnonzero(row <= last)
+        order = near[np.argsort(row[near], kind="stable")][:k]
+        orders.append(order[np.isfinite(row[order])])
+    return orders

@@ -1,0 +1,193 @@
+"""Class means with one shared covariance, both read from the rows: linear discriminants."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from scipy import linalg
+
+from erasable.memory._live import Follower, LiveRows
+from erasable.memory._table import RowInfo
+from erasable.memory._views import PrototypesView, Readable
+from erasable.typing import Float32s, Float64s, Ints
+
+SHRINKAGE = 0.1
+"""Share of the mean variance added to every variance, so that the covariance has an inverse."""
+
+_CHUNK = 4096
+_CELLS = 2**22
+_FLAT = 1e-9
+
+
+@final
+class SecondMoments(Follower):
+    """``Σ_i s_i s_iᵀ`` over all rows in grid units: int64, so exact in any order of changes.
+
+    What is solved from it is kept only until the next change.
+    """
+
+    def __init__(self, live: LiveRows) -> None:
+        self._live = live
+        self._total: Ints = np.zeros((live.dim, live.dim), np.int64)
+        self._fit: GaussianFit | None = None
+        self._change(live.table.embeddings, 1)
+
+    @property
+    def total(self) -> Ints:
+        """The sum of outer products in squared grid units, (dim, dim)."""
+        return self._total
+
+    @property
+    def fit(self) -> "GaussianFit":
+        """Discriminants of the rows as they are now."""
+        if self._fit is None:
+            self._fit = GaussianFit(self._live, self._total)
+        return self._fit
+
+    def add(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
+        """Add rows (rows, dim)."""
+        self._change(embeddings, 1)
+
+    def remove(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
+        """Subtract rows (rows, dim)."""
+        self._change(embeddings, -1)
+
+    def _change(self, embeddings: Float32s, sign: int) -> None:
+        self._fit = None
+        for start in range(0, len(embeddings), _CHUNK):
+            # Units are below 2**20: 4,096 products of two are exact in float64.
+            units = self._live.grid.units(embeddings[start : start + _CHUNK]).astype(np.float64)
+            self._total += sign * (units.T @ units).astype(np.int64)
+
+
+class GaussianFit:
+    """``A = (Σ + λ·mean diag Σ·I)⁻¹`` with the pooled covariance Σ within classes.
+
+    Where rows do not differ within any class, Σ says nothing and A is the identity.
+
+    Args:
+        live: The rows.
+        moments: Their sum of outer products in squared grid units, (dim, dim).
+    """
+
+    def __init__(self, live: LiveRows, moments: Ints) -> None:
+        self.count = len(live)
+        self.means = live.sums.means.copy()
+        roots = live.sums.sums * (live.grid.step / np.sqrt(live.sums.counts))[:, None]
+        total = moments * live.grid.step**2
+        self.scatter: Float64s = total - roots.T @ roots  # n Σ
+        self.trace = float(np.trace(self.scatter))
+        self.is_flat = self.trace <= _FLAT * float(np.trace(total))
+        self.pulled = self.means.T if self.is_flat else self._solve(self.means.T)  # A μ, (dim, c)
+        self.bias = 0.5 * np.einsum("cd,dc->c", self.means, self.pulled)
+
+    def logits(self, queries: Float64s) -> Float64s:
+        """Return ``zᵀAμ_c − ½ μ_cᵀAμ_c``, (queries, classes)."""
+        logits: Float64s = queries @ self.pulled - self.bias
+        return logits
+
+    def readers(self, queries: Float64s) -> Float64s:
+        """Return ``A z``, (queries, dim)."""
+        return queries if self.is_flat else self._solve(queries.T).T
+
+    @cached_property
+    def spectrum(self) -> tuple[Float64s, Float64s]:
+        """Eigenvalues and eigenvectors of the scatter, for leaving rows out."""
+        values, vectors = linalg.eigh(self.scatter, check_finite=False)
+        return values.clip(min=0), vectors
+
+    @cached_property
+    def _factor(self) -> tuple[Float64s, bool]:
+        ridge = SHRINKAGE * self.trace / len(self.scatter)
+        matrix = (self.scatter + ridge * np.eye(len(self.scatter))) / self.count
+        factor: tuple[Float64s, bool] = linalg.cho_factor(matrix, check_finite=False)
+        return factor
+
+    def _solve(self, columns: Float64s) -> Float64s:
+        solved: Float64s = linalg.cho_solve(self._factor, columns, check_finite=False)
+        return solved
+
+
+@dataclass(frozen=True)
+class GaussianView:
+    """Linear discriminants of the live rows; solved again at the first reading after a change."""
+
+    memory: Readable
+
+    @property
+    def fit(self) -> GaussianFit:
+        """The discriminants of the rows as they are now."""
+        return self.memory.live.follower("second moments", SecondMoments).fit
+
+    def logits(self, queries: Float64s) -> Float64s:
+        """Return the logit of each query (queries, dim) and class, (queries, classes)."""
+        return self.fit.logits(queries)
+
+    def readers(self, queries: Float64s) -> Float64s:
+        """Return readers (queries, dim): a row's dot product with one, over n_c, is its vote."""
+        return self.fit.readers(queries)
+
+    def logits_without(self, queries: Float64s, positions: Ints) -> Float64s:
+        """Return the logits without one row (its position) per query, −inf for a class it empties.
+
+        The covariance without a row is a rank-one change of the scatter and another ridge, so in
+        the scatter's eigenbasis nothing has to be solved again.
+        """
+        logits = np.empty((len(queries), len(self.memory.classes)))
+        size = max(1, _CELLS // max(1, logits.shape[1] * queries.shape[1]))
+        for start in range(0, len(queries), size):
+            part = slice(start, start + size)
+            left_out = _LeftOut(self, positions[part])
+            logits[part] = left_out.logits(queries[part])
+        return logits
+
+    def readers_without(self, queries: Float64s, positions: Ints) -> Float64s:
+        """Return readers (queries, dim) by the covariance without one row per query."""
+        return _LeftOut(self, positions).readers(queries)
+
+
+class _LeftOut:
+    """The fit without one row per query, in the eigenbasis of the scatter."""
+
+    def __init__(self, view: GaussianView, positions: Ints) -> None:
+        fit = view.fit
+        values, self._basis = fit.spectrum
+        self._classes, means, self._left = PrototypesView(view.memory).without(positions)
+        rows = view.memory.live.table.embeddings[positions].astype(np.float64)
+        # Taking s out of a class of n rows lowers the scatter by (s − μ)(s − μ)ᵀ n / (n − 1).
+        apart = rows - fit.means[self._classes]
+        share = np.where(self._left > 0, (self._left + 1) / self._left.clip(min=1), 0.0)
+        apart *= np.sqrt(share)[:, None]
+        trace = fit.trace - np.einsum("qd,qd->q", apart, apart)
+        self._is_flat = trace <= _FLAT * (fit.trace + np.einsum("qd,qd->q", rows, rows))
+        ridge = np.where(self._is_flat, 1.0, SHRINKAGE * trace / len(values))
+        self._inverse = 1 / (values + ridge[:, None])
+        self._change = (apart @ self._basis) * self._inverse
+        self._gain = 1 - np.einsum("qd,qd->q", apart @ self._basis, self._change)
+        self._gain[self._is_flat] = 1.0
+        self._count = fit.count - 1
+        self._means = np.repeat(fit.means[None], len(positions), axis=0)
+        self._means[np.arange(len(positions)), self._classes] = means
+
+    def logits(self, queries: Float64s) -> Float64s:
+        readers = self.readers(queries)
+        linear = np.einsum("qd,qcd->qc", readers, self._means)
+        means = self._means @ self._basis
+        along = np.einsum("qd,qcd->qc", self._change, means)
+        square = np.einsum("qcd,qd->qc", means**2, self._inverse) + along**2 / self._gain[:, None]
+        square = np.where(
+            self._is_flat[:, None], np.einsum("qcd,qcd->qc", means, means), self._count * square
+        )
+        logits: Float64s = linear - 0.5 * square
+        logits[np.arange(len(logits))[self._left == 0], self._classes[self._left == 0]] = -np.inf
+        return logits
+
+    def readers(self, queries: Float64s) -> Float64s:
+        turned = queries @ self._basis
+        along = np.einsum("qd,qd->q", turned, self._change) / self._gain
+        solved = turned * self._inverse + self._change * along[:, None]
+        solved = np.where(self._is_flat[:, None], turned, self._count * solved)
+        readers: Float64s = solved @ self._basis.T
+        return readers

@@ -1,0 +1,119 @@
+"""The rows a prediction reads: table, exact class sums, and whatever is derived from them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from erasable.memory._classes import ClassSums
+from erasable.memory._grid import Grid
+from erasable.memory._keys import encode_key
+from erasable.memory._table import RowInfo, RowTable
+from erasable.typing import Float32s, Group, Label, RowId, Units
+
+_CHUNK = 16_384
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything about a row except its embedding, for saving and restoring."""
+
+    id: RowId
+    label: Label
+    groups: tuple[Group, ...]
+    content: bytes | None
+    serial: int
+
+
+class Follower(ABC):
+    """Something derived from rows that is kept and so must follow every change of them.
+
+    A follower is told of a change once the rows have changed. If anything goes wrong in between,
+    the rows drop it, and the next reader builds it anew: it can be missing, never stale.
+    """
+
+    @abstractmethod
+    def add(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
+        """Take in rows (rows, dim)."""
+
+    @abstractmethod
+    def remove(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
+        """Take rows (rows, dim) out, with everything derived from them."""
+
+
+F = TypeVar("F", bound=Follower)
+
+
+class LiveRows:
+    """Rows side by side with exact sums per class, and followers of both.
+
+    Args:
+        dim: Size of an embedding.
+        grid: The grid the embeddings lie on.
+    """
+
+    def __init__(self, dim: int, grid: Grid) -> None:
+        self.dim = dim
+        self.grid = grid
+        self.table = RowTable(dim)
+        self.sums = ClassSums(dim, grid)
+        self._followers: dict[str, Follower] = {}
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave followers behind: a copy builds its own."""
+        return {**vars(self), "_followers": {}}
+
+    @property
+    def classes(self) -> list[Label]:
+        """Labels of live rows, sorted."""
+        return self.sums.labels
+
+    @property
+    def live(self) -> "LiveRows":
+        """These rows, as a memory has them too."""
+        return self
+
+    def record(self, position: int) -> Record:
+        """Return everything about the row at a position except its embedding."""
+        info = self.table.infos[position]
+        label = self.sums.label_at(info.slot)
+        return Record(info.id, label, info.groups, info.content, info.serial)
+
+    def follower(self, name: str, build: Callable[["LiveRows"], F]) -> F:
+        """Return the follower of this name, built from the rows at hand if there is none."""
+        if name not in self._followers:
+            self._followers[name] = build(self)
+        found: F = self._followers[name]  # type: ignore[assignment]  # a name is for one type
+        return found
+
+    def append(self, embeddings: Float32s, records: Sequence[Record]) -> list[RowInfo]:
+        """Add rows (rows, dim) whose embeddings lie on the grid; return what the table keeps."""
+        followers, self._followers = self._followers, {}
+        slot_of = self.sums.open([record.label for record in records])
+        slots = [slot_of[encode_key(record.label)] for record in records]
+        infos = [
+            RowInfo(record.id, slot, record.groups, record.content, record.serial)
+            for record, slot in zip(records, slots, strict=True)
+        ]
+        self.table.append(embeddings, infos)
+        for start in range(0, len(infos), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            self.sums.add(slots[part], self.grid.units(embeddings[part]))
+        for follower in followers.values():
+            follower.add(infos, embeddings)
+        self._followers = followers
+        return infos
+
+    def remove(self, infos: Sequence[RowInfo], units: Units) -> list[Label]:
+        """Take rows out, given in grid units (rows, dim); return the labels left without rows."""
+        followers, self._followers = self._followers, {}
+        for info in infos:
+            self.table.remove(info.id)
+        emptied = self.sums.remove([info.slot for info in infos], units)
+        for follower in followers.values():
+            follower.remove(infos, self.grid.values(units))
+        self._followers = followers
+        return emptied

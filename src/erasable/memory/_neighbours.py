@@ -1,0 +1,145 @@
+"""The rows nearest to a query, exactly: ties included, whatever the order of rows or queries."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from erasable.memory._keys import encode_key
+from erasable.memory._live import LiveRows
+from erasable.typing import Float32s, Float64s, Ints
+
+_CELLS = 2**22
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Nearest rows per query, nearest first, (queries, k); −1 and infinity where rows ran out.
+
+    Attributes:
+        positions: Where the rows lie now.
+        squares: Squared distances in grid units: whole numbers, so ties are ties.
+    """
+
+    positions: Ints
+    squares: Float64s
+
+
+class Search(ABC):
+    """A way to find candidates, which are then compared with the query exactly."""
+
+    @abstractmethod
+    def nearest(
+        self, live: LiveRows, queries: Float64s, k: int, *, exclude: Ints | None = None
+    ) -> Neighbours:
+        """Return the ``k`` nearest rows, or all if there are fewer.
+
+        Args:
+            live: The rows to search.
+            queries: Embeddings, (queries, dim); they are rounded to the rows' grid first.
+            k: Number of neighbours.
+            exclude: Per query the position of one row to leave out, or −1, (queries,).
+        """
+
+
+@final
+class ExactSearch(Search):
+    """All rows compared in float32, the nearest again exactly; no index to keep.
+
+    A row outside the float32 candidates is farther than every candidate by more than the rounding
+    error of the comparison, or more candidates are taken. Ties at the last place go to the smaller
+    encoded id, so the answer depends on the rows alone.
+    """
+
+    def nearest(
+        self, live: LiveRows, queries: Float64s, k: int, *, exclude: Ints | None = None
+    ) -> Neighbours:
+        """Widen the candidates until they are certain to hold the nearest rows."""
+        wanted = rounded(live, queries)
+        own = np.full(len(wanted), -1, np.int64) if exclude is None else exclude
+        k = min(k, len(live))
+        positions = np.full((len(wanted), k), -1, np.int64)
+        squares = np.full((len(wanted), k), np.inf)
+        size, pending = min(len(live), k + 1 + max(32, k // 4)), np.arange(len(wanted))
+        while k and len(pending):
+            found, reach = _candidates(live, wanted[pending], size)
+            best = keep_nearest(live, wanted[pending], found, k, exclude=own[pending])
+            is_sure = (best.squares[:, -1] < reach) | (size == len(live))
+            positions[pending[is_sure]] = best.positions[is_sure]
+            squares[pending[is_sure]] = best.squares[is_sure]
+            pending, size = pending[~is_sure], min(len(live), 2 * size)
+        return Neighbours(positions, squares)
+
+
+def rounded(live: LiveRows, queries: Float64s) -> Float32s:
+    """Round queries (queries, dim) to the rows' grid, so that distances are whole numbers."""
+    return live.grid.round(queries)[0]
+
+
+def keep_nearest(
+    live: LiveRows, queries: Float32s, candidates: Ints, k: int, *, exclude: Ints
+) -> Neighbours:
+    """Compare candidates exactly and keep the ``k`` nearest, ties by encoded id.
+
+    Args:
+        live: The rows.
+        queries: On the grid, (queries, dim).
+        candidates: Positions, each at most once per query, −1 for none, (queries, candidates).
+        k: Neighbours to keep.
+        exclude: Per query the position of one row to leave out, or −1, (queries,).
+    """
+    squares = _squares(live, queries, candidates)
+    squares[(candidates == exclude[:, None]) | (candidates < 0)] = np.inf
+    order = np.argsort(squares, axis=1, kind="stable")
+    squares = np.take_along_axis(squares, order, axis=1)
+    places = np.take_along_axis(candidates, order, axis=1)
+    if places.shape[1] > k:
+        is_tied = (squares[:, k - 1] == squares[:, k]) & np.isfinite(squares[:, k])
+        for query in np.flatnonzero(is_tied):
+            _settle_tie(live, places[query], squares[query], k)
+    places, squares = places[:, :k], squares[:, :k]
+    return Neighbours(np.where(np.isfinite(squares), places, -1), squares)
+
+
+def _candidates(live: LiveRows, queries: Float32s, size: int) -> tuple[Ints, Float64s]:
+    """Return the nearest positions by float32, and what other rows' squares surely exceed."""
+    import faiss  # 0.2 s to import, so only where it is used
+
+    rows = live.table.embeddings
+    distances, positions = faiss.knn(queries, rows, size)
+    largest = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64).max())
+    lengths = np.sqrt(np.einsum("qd,qd->q", queries, queries, dtype=np.float64))
+    error = float32_error(live.dim, lengths + largest)
+    reach = (distances[:, -1].astype(np.float64) - error) / live.grid.step**2
+    return positions, reach
+
+
+def float32_error(dim: int, lengths: Float64s) -> Float64s:
+    """Return how far FAISS's squared distances may be off, given both vectors' lengths together.
+
+    They are ‖q‖² − 2 q·s + ‖s‖² in float32, and a matrix product adds ``dim`` terms one by one.
+    """
+    error: Float64s = (dim + 8) * 2.0**-24 * lengths**2
+    return error
+
+
+def _squares(live: LiveRows, queries: Float32s, candidates: Ints) -> Float64s:
+    """Return exact squared distances in grid units, (queries, candidates)."""
+    squares = np.empty(candidates.shape)
+    rows, unit = live.table.embeddings, np.float32(1 / live.grid.step)
+    size = max(1, _CELLS // max(1, candidates.shape[1] * live.dim))
+    for start in range(0, len(queries), size):
+        part = slice(start, start + size)
+        apart = rows[candidates[part]]
+        apart -= queries[part, None]  # differences of grid values are exact in float32
+        apart *= unit
+        squares[part] = np.einsum("qcd,qcd->qc", apart, apart, dtype=np.float64)
+    return squares
+
+
+def _settle_tie(live: LiveRows, places: Ints, squares: Float64s, k: int) -> None:
+    """Order the candidates of one query that share the k-th square by their encoded ids."""
+    infos = live.table.infos
+    tied = np.flatnonzero(squares == squares[k - 1])
+    places[tied] = sorted(places[tied].tolist(), key=lambda place: encode_key(infos[place].id))
