@@ -59,7 +59,7 @@ def test_the_scale_multiplies_the_scores(drawn):
 @given(drawn=random_fusions(scale="sqrt"), attention=st.sampled_from(["learnt", "plain"]))
 def test_scores_are_the_same_whichever_side_is_projected(drawn, attention):
     fusion, queries, rows = drawn
-    rule = fusion.evaluation() if attention == "learnt" else PLAIN
+    rule = fusion.attention().evaluation() if attention == "learnt" else PLAIN
     queries, rows = torch.from_numpy(queries), torch.from_numpy(rows)
     one_by_one = torch.cat([rule.scores(query[None], rows) for query in queries])
     row_by_row = torch.cat([rule.scores(queries, row[None]) for row in rows], dim=1)
@@ -71,7 +71,7 @@ def test_scores_are_the_same_whichever_side_is_projected(drawn, attention):
 
 def test_evaluation_is_in_float64_and_leaves_the_weights_as_they_are():
     fusion = DotProductFusion(2)
-    rule = fusion.evaluation()
+    rule = fusion.attention().evaluation()
     assert rule.W_q.dtype == rule.W_k.dtype == torch.float64
     assert not rule.W_q.requires_grad
     assert fusion.W_q.dtype == torch.float32

@@ -7,7 +7,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from erasable.errors import ArgumentError
-from erasable.fusion import PrototypesReduction, RowsReduction, get_reduction, register_reduction
+from erasable.fusion import (
+    PrototypesReduction,
+    Reading,
+    RowsReduction,
+    get_reduction,
+    register_reduction,
+)
 from erasable.fusion import _registry as registry
 from erasable.memory import Memory
 from fusion.references import (
@@ -30,9 +36,14 @@ def read(reduction, scene, **options):
         return reduction.log_probabilities(scene.readers, scene.memory, **options).exp().numpy()
 
 
-def votes(reduction, scene, top):
+def votes(reduction, scene, top, **options):
     with chunked(scene.chunk):
-        return reduction.votes(scene.readers, scene.memory, top)
+        return reduction.votes(scene.readers, scene.memory, top, **options)
+
+
+def in_batch(reduction, readers, embeddings, classes, count):
+    """Read a batch as its own memory, each query without its own row."""
+    return reduction.fuse(readers, embeddings, classes, count, own=torch.arange(len(readers)))
 
 
 # -- probabilities --------------------------------------------------------------------------------
@@ -275,7 +286,7 @@ def batches(draw):
 @given(batch=batches())
 def test_each_query_reads_a_memory_of_the_other_rows(reduction, batch):
     readers, embeddings, places, count = batch
-    got = reduction.in_batch(*batch).exp()
+    got = in_batch(reduction, *batch).exp()
     rows = list(zip(embeddings.tolist(), places.tolist(), strict=True))
     for query, reader in enumerate(readers.tolist()):
         others = rows[:query] + rows[query + 1 :]
@@ -290,7 +301,7 @@ def test_training_reads_a_batch_as_prediction_reads_a_memory(reduction, batch):
     memory = Memory(embeddings.shape[1])
     memory.add(embeddings.numpy(), places.tolist())
     rounded = torch.from_numpy(memory.table.embeddings.astype(np.float64))
-    trained = reduction.in_batch(readers, rounded, places, count)[:, memory.classes]
+    trained = in_batch(reduction, readers, rounded, places, count)[:, memory.classes]
     read = reduction.log_probabilities(readers, memory, exclude=np.arange(len(memory)))
     np.testing.assert_allclose(trained.exp(), read.exp(), rtol=0, atol=CLOSE)
 
@@ -301,7 +312,7 @@ def test_the_own_row_has_no_gradient(reduction, batch, data):
     readers, embeddings, places, count = batch
     query = data.draw(st.integers(0, len(readers) - 1))
     embeddings.requires_grad_(True)
-    logs = reduction.in_batch(readers, embeddings, places, count)[query]
+    logs = in_batch(reduction, readers, embeddings, places, count)[query]
     finite = logs[logs != -math.inf]
     (gradient,) = torch.autograd.grad((finite * torch.arange(1, len(finite) + 1)).sum(), embeddings)
     assert gradient[query].abs().max() <= CLOSE
@@ -311,7 +322,7 @@ def test_the_own_row_has_no_gradient(reduction, batch, data):
 def test_the_other_rows_have_a_gradient(reduction):
     embeddings = torch.eye(4, dtype=torch.float64).requires_grad_(True)
     readers = torch.ones(4, 4, dtype=torch.float64)
-    logs = reduction.in_batch(readers, embeddings, torch.tensor([0, 0, 1, 1]), 2)
+    logs = in_batch(reduction, readers, embeddings, torch.tensor([0, 0, 1, 1]), 2)
     (gradient,) = torch.autograd.grad(logs[0, 0], embeddings)
     assert (gradient.abs().sum(1) > 0.01).tolist() == [False, True, True, True]
 
@@ -323,8 +334,8 @@ def test_the_own_row_has_no_weight(reduction, batch, data):
     query = data.draw(st.integers(0, len(readers) - 1))
     changed = embeddings.clone()
     changed[query] += torch.from_numpy(data.draw(arrays(embeddings.shape[1])))
-    before = reduction.in_batch(readers, embeddings, places, count)[query]
-    after = reduction.in_batch(readers, changed, places, count)[query]
+    before = in_batch(reduction, readers, embeddings, places, count)[query]
+    after = in_batch(reduction, readers, changed, places, count)[query]
     np.testing.assert_allclose(after.exp(), before.exp(), rtol=0, atol=CLOSE)
 
 
@@ -336,7 +347,7 @@ def test_gradients_in_a_batch_are_those_of_finite_differences(reduction):
     )
 
     def finite_part(readers, embeddings):
-        logs = reduction.in_batch(readers, embeddings, torch.tensor([0, 0, 1, 1, 2]), 4)
+        logs = in_batch(reduction, readers, embeddings, torch.tensor([0, 0, 1, 1, 2]), 4)
         return logs[logs != -math.inf]
 
     assert torch.autograd.gradcheck(finite_part, (readers, embeddings))
@@ -344,13 +355,13 @@ def test_gradients_in_a_batch_are_those_of_finite_differences(reduction):
 
 @REDUCTIONS
 def test_the_only_row_of_a_class_finds_no_class_of_its_own(reduction):
-    logs = reduction.in_batch(torch.ones(3, 2), torch.ones(3, 2), torch.tensor([0, 1, 1]), 2)
+    logs = in_batch(reduction, torch.ones(3, 2), torch.ones(3, 2), torch.tensor([0, 1, 1]), 2)
     assert (logs == -math.inf).tolist() == [[True, False], [False, False], [False, False]]
 
 
 @REDUCTIONS
 def test_a_class_that_is_not_in_the_batch_gets_minus_infinity(reduction):
-    logs = reduction.in_batch(torch.ones(2, 2), torch.ones(2, 2), torch.tensor([0, 2]), 4)
+    logs = in_batch(reduction, torch.ones(2, 2), torch.ones(2, 2), torch.tensor([0, 2]), 4)
     assert (logs[:, [1, 3]] == -math.inf).all()
 
 
@@ -358,7 +369,7 @@ def test_a_class_that_is_not_in_the_batch_gets_minus_infinity(reduction):
 @given(batch=batches())
 def test_a_batch_of_one_class_is_sure_of_it(reduction, batch):
     readers, embeddings, places, _ = batch
-    logs = reduction.in_batch(readers, embeddings, torch.zeros_like(places), 1)
+    logs = in_batch(reduction, readers, embeddings, torch.zeros_like(places), 1)
     np.testing.assert_allclose(logs, 0, atol=CLOSE)
 
 
@@ -368,8 +379,8 @@ def test_renumbering_the_classes_permutes_the_columns(reduction, batch, data):
     readers, embeddings, places, count = batch
     assume(count > 1)
     order = torch.tensor(data.draw(st.permutations(range(count))))
-    before = reduction.in_batch(readers, embeddings, places, count).exp()
-    after = reduction.in_batch(readers, embeddings, order[places], count).exp()
+    before = in_batch(reduction, readers, embeddings, places, count).exp()
+    after = in_batch(reduction, readers, embeddings, order[places], count).exp()
     np.testing.assert_allclose(after[:, order], before, rtol=0, atol=CLOSE)
 
 
@@ -391,26 +402,27 @@ def test_votes_are_of_a_kind(name, kind):
 def test_an_unknown_reduction_is_refused_with_the_known_names():
     with pytest.raises(ArgumentError) as caught:
         get_reduction("neighbors")
-    expected = "Expected reduction to be 'prototypes', 'rows', but got 'neighbors'."
+    known = "'prototypes', 'rows', 'neighbours', 'gaussian', 'knn'"
+    expected = f"Expected reduction to be {known}, but got 'neighbors'."
     assert str(caught.value) == expected
 
 
 def test_a_name_is_not_given_twice(monkeypatch):
     monkeypatch.setattr(registry, "_REDUCTIONS", dict(registry._REDUCTIONS))
     with pytest.raises(ArgumentError, match="Expected a new name, but 'rows' is already"):
-        register_reduction(RowsReduction())
+        register_reduction("rows", lambda _: RowsReduction())
 
 
 def test_a_refused_registration_changes_nothing(monkeypatch):
     before = dict(registry._REDUCTIONS)
     monkeypatch.setattr(registry, "_REDUCTIONS", dict(before))
     with pytest.raises(ArgumentError):
-        register_reduction(RowsReduction())
+        register_reduction("rows", lambda _: RowsReduction())
     assert before == registry._REDUCTIONS
 
 
 def test_a_new_reduction_is_found_by_its_name(monkeypatch):
     monkeypatch.setattr(registry, "_REDUCTIONS", {})
     reduction = RowsReduction()
-    register_reduction(reduction)
-    assert get_reduction("rows") is reduction
+    register_reduction("mine", lambda reading: reduction if reading.k == 3 else None)
+    assert get_reduction("mine", Reading(k=3)) is reduction

@@ -10,18 +10,29 @@ from erasable.fusion._dot_product import (
     scale_factor,
     vote_weights,
 )
+from erasable.fusion._gaussian import GaussianReduction
+from erasable.fusion._modules import FeatureFusion, Fusion, RowSet, VoteFusion
+from erasable.fusion._neighbours import KNNReduction, NeighboursReduction
 from erasable.fusion._prototypes import PrototypesReduction
-from erasable.fusion._registry import get_reduction, register_reduction
+from erasable.fusion._registry import Reading, get_reduction, register_reduction
 from erasable.fusion._rows import RowsReduction
 
 __all__ = [
     "PLAIN",
     "Attention",
     "DotProductFusion",
+    "FeatureFusion",
+    "Fusion",
+    "GaussianReduction",
+    "KNNReduction",
+    "NeighboursReduction",
     "PrototypesReduction",
+    "Reading",
     "Reduction",
+    "RowSet",
     "RowsReduction",
     "TopVotes",
+    "VoteFusion",
     "aggregate",
     "get_reduction",
     "log_aggregate",

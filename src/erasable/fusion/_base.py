@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from erasable.fusion._dot_product import PLAIN, Attention
-from erasable.memory import Memory
+from erasable.memory import Readable
 from erasable.typing import Float64s, Ints
 
 
@@ -16,8 +16,8 @@ class TopVotes:
     """The heaviest votes of each query.
 
     Attributes:
-        positions: Where the rows lie now, (queries, top).
-        weights: Their votes, descending, (queries, top).
+        positions: Where the rows lie now, (queries, top); −1 where no row is left to vote.
+        weights: Their votes, descending, (queries, top); 0 where no row is left.
         rest: The sum of all other rows' votes, (queries,).
     """
 
@@ -41,7 +41,7 @@ class Reduction(ABC):
     def log_probabilities(
         self,
         queries: Tensor,
-        memory: Memory,
+        memory: Readable,
         *,
         attention: Attention = PLAIN,
         exclude: Ints | None = None,
@@ -57,20 +57,44 @@ class Reduction(ABC):
 
     @abstractmethod
     def votes(
-        self, queries: Tensor, memory: Memory, top: int, *, attention: Attention = PLAIN
+        self,
+        queries: Tensor,
+        memory: Readable,
+        top: int,
+        *,
+        attention: Attention = PLAIN,
+        exclude: Ints | None = None,
     ) -> TopVotes:
-        """Return the ``top`` heaviest votes of each query (queries, dim)."""
-
-    @abstractmethod
-    def in_batch(self, readers: Tensor, embeddings: Tensor, classes: Tensor, count: int) -> Tensor:
-        """Read the batch as its own memory, each query without its own row, with gradients.
+        """Return the ``top`` heaviest votes of each query, of rows that `log_probabilities` reads.
 
         Args:
-            readers: Readers of the queries, (batch, dim).
-            embeddings: Embeddings of the same inputs as rows, (batch, dim).
-            classes: Class index per input, each below ``count``, (batch,).
+            queries: float64 embeddings of the queries, (queries, dim).
+            memory: The memory to read; it has at least one row.
+            top: Rows per query.
+            attention: How queries score rows.
+            exclude: Per query the position of one row to leave out, or −1, (queries,).
+        """
+
+    @abstractmethod
+    def fuse(
+        self,
+        readers: Tensor,
+        rows: Tensor,
+        classes: Tensor,
+        count: int,
+        *,
+        own: Tensor | None = None,
+    ) -> Tensor:
+        """Read rows that are not in a memory, with gradients: the fusion g of training.
+
+        Args:
+            readers: Readers of the queries, (queries, dim).
+            rows: Embeddings of the rows, (rows, dim).
+            classes: Class index per row, each below ``count``, (rows,).
             count: Number of classes.
+            own: Per query the place of its own row, which is left out, (queries,); None if no query
+                is among the rows.
 
         Returns:
-            Log class probabilities, (batch, count); −inf where a class has no row left.
+            Log class probabilities, (queries, count); −inf where a class has no row left.
         """

@@ -1,12 +1,12 @@
 """Dot-product fusion: how much each row's vote weighs, and what the votes add up to."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from erasable.errors import ArgumentError
+from erasable.errors import ArgumentError, listing
 
 
 def scale_factor(scale: str | float, dim: int) -> float:
@@ -27,31 +27,43 @@ def scale_factor(scale: str | float, dim: int) -> float:
 
 @dataclass(frozen=True)
 class Attention:
-    """How queries score rows: ``factor · (W_q z)ᵀ (W_k s)``, or plain similarity ``factor · zᵀ s``.
+    """How queries score rows: ``(W_q z)ᵀ (W_k s)``, or plain similarity ``zᵀ s``, times a factor.
 
     The score is linear in either side, so whichever is fewer is projected and the other is read as
     it lies: no projected copy of a row exists that could go stale.
 
     Attributes:
         factor: Factor on the scores.
+        temperature: What scores are divided by besides: larger is softer.
         W_q: Projection of queries, (dim, dim); with ``W_k`` None for plain similarity.
         W_k: Projection of rows, (dim, dim).
     """
 
     factor: float = 1.0
+    temperature: float = 1.0
     W_q: Tensor | None = None
     W_k: Tensor | None = None
 
     def readers(self, queries: Tensor) -> Tensor:
         """Return each query's reader (queries, dim): its dot product with a row is the score."""
-        return _project(queries, self.W_q, self.W_k) * self.factor
+        return _project(queries, self.W_q, self.W_k) * (self.factor / self.temperature)
 
     def scores(self, queries: Tensor, rows: Tensor) -> Tensor:
         """Return the score of each query (queries, dim) against each row (rows, dim)."""
         if len(queries) <= len(rows):
             return self.readers(queries) @ rows.T
-        return queries @ (_project(rows, self.W_k, self.W_q) * self.factor).T
+        pulled = _project(rows, self.W_k, self.W_q) * (self.factor / self.temperature)
+        return queries @ pulled.T
 
+    def evaluation(self) -> "Attention":
+        """Return the same scores for evaluation: float64, on the CPU, without gradients."""
+        if self.W_q is None or self.W_k is None:
+            return self
+        W_q, W_k = (W.detach().cpu().double() for W in (self.W_q, self.W_k))
+        return replace(self, W_q=W_q, W_k=W_k)
+
+
+ATTENTIONS = ("learnt", "similarity")
 
 PLAIN = Attention()
 """Plain dot products."""
@@ -79,14 +91,21 @@ class DotProductFusion(nn.Module):
         self.W_q = nn.Parameter(torch.eye(dim))
         self.W_k = nn.Parameter(torch.eye(dim))
 
-    def attention(self) -> Attention:
-        """Return the scores, with gradients to the weights."""
-        return Attention(self.factor, self.W_q, self.W_k)
+    def attention(self, kind: str = "learnt", *, temperature: float = 1.0) -> Attention:
+        """Return the scores, with gradients to the weights.
 
-    def evaluation(self) -> Attention:
-        """Return the scores for evaluation: float64, on the CPU, without gradients."""
-        W_q, W_k = (W.detach().cpu().double() for W in (self.W_q, self.W_k))
-        return Attention(self.factor, W_q, W_k)
+        Args:
+            kind: ``learnt``: by ``W_q`` and ``W_k``; ``similarity``: plain dot products.
+            temperature: What scores are divided by.
+        """
+        if kind not in ATTENTIONS:
+            raise ArgumentError(f"Expected attention {listing(ATTENTIONS)}, but got {kind!r}.")
+        is_number = isinstance(temperature, (int, float)) and not isinstance(temperature, bool)
+        if not is_number or not 0 < temperature < math.inf:
+            raise ArgumentError(f"Expected a positive temperature, but got {temperature!r}.")
+        if kind == "similarity":
+            return Attention(self.factor, temperature)
+        return Attention(self.factor, temperature, self.W_q, self.W_k)
 
     def forward(self, queries: Tensor) -> Tensor:
         """Return each query's reader (queries, dim): its dot product with a row is the score."""
@@ -106,8 +125,16 @@ def vote_weights(scores: Tensor) -> Tensor:
 
 
 def aggregate(weights: Tensor, classes: Tensor, count: int) -> Tensor:
-    """Add up vote weights (queries, rows) per class (rows,): ``Σ α_i y_i``, (queries, count)."""
+    """Add up vote weights (queries, rows) per class: ``Σ α_i y_i``, (queries, count).
+
+    Args:
+        weights: Vote weights.
+        classes: Class index per row, (rows,), or per query and row, (queries, rows).
+        count: Number of classes.
+    """
     total = weights.new_zeros(len(weights), count)
+    if classes.ndim == 2:
+        return total.scatter_add(1, classes, weights)
     return total.index_add(1, classes, weights)
 
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from erasable.fusion._base import Reduction, TopVotes
 from erasable.fusion._dot_product import PLAIN, Attention
-from erasable.fusion._rows import keep_top
-from erasable.memory import Memory, PrototypesView, RowsView
+from erasable.fusion._scan import keep_top, no_votes, row_scores, top_votes
+from erasable.memory import PrototypesView, Readable
 from erasable.typing import Ints
 
 
@@ -27,7 +27,7 @@ class PrototypesReduction(Reduction):
     def log_probabilities(
         self,
         queries: Tensor,
-        memory: Memory,
+        memory: Readable,
         *,
         attention: Attention = PLAIN,
         exclude: Ints | None = None,
@@ -43,26 +43,63 @@ class PrototypesReduction(Reduction):
         return logits.log_softmax(dim=1)
 
     def votes(
-        self, queries: Tensor, memory: Memory, top: int, *, attention: Attention = PLAIN
+        self,
+        queries: Tensor,
+        memory: Readable,
+        top: int,
+        *,
+        attention: Attention = PLAIN,
+        exclude: Ints | None = None,
     ) -> TopVotes:
         """Return the rows with the largest terms in their own class's logit."""
-        top, readers = min(top, len(memory)), attention.readers(queries)
-        counts = torch.from_numpy(PrototypesView(memory).counts)
-        best = readers.new_full((len(readers), 0), -torch.inf)
-        places = torch.zeros(len(readers), 0, dtype=torch.long)
-        total = readers.new_zeros(len(readers))
-        for start, rows, classes in RowsView(memory).chunks():
-            terms = readers @ torch.from_numpy(rows.astype(np.float64)).T / counts[classes]
-            total += terms.sum(dim=1)
-            here = torch.arange(start, start + len(rows)).expand(len(readers), -1)
-            best, places = keep_top(best, places, terms, here, top)
-        return TopVotes(places.numpy(), best.numpy(), (total - best.sum(dim=1)).numpy())
+        return linear_votes(attention.readers(queries), memory, top, exclude)
 
-    def in_batch(self, readers: Tensor, embeddings: Tensor, classes: Tensor, count: int) -> Tensor:
+    def fuse(
+        self,
+        readers: Tensor,
+        rows: Tensor,
+        classes: Tensor,
+        count: int,
+        *,
+        own: Tensor | None = None,
+    ) -> Tensor:
         """Take each query's own row out of its class's mean: (Σ − s_z) / (n_c − 1)."""
-        sums = embeddings.new_zeros(count, embeddings.shape[1]).index_add(0, classes, embeddings)
-        is_own = torch.nn.functional.one_hot(classes, count).to(readers.dtype)
-        own = (readers * embeddings).sum(dim=1, keepdim=True)
-        left = is_own.sum(dim=0) - is_own
-        logits = (readers @ sums.T - is_own * own) / left.clamp(min=1)
+        sums = rows.new_zeros(count, rows.shape[1]).index_add(0, classes, rows)
+        left = torch.bincount(classes, minlength=count).to(readers.dtype).expand(len(readers), -1)
+        logits = readers @ sums.T
+        if own is not None:
+            is_own = torch.nn.functional.one_hot(classes[own], count).to(readers.dtype)
+            left = left - is_own
+            logits = logits - is_own * (readers * rows[own]).sum(dim=1, keepdim=True)
+        logits = logits / left.clamp(min=1)
         return logits.masked_fill(left == 0, -torch.inf).log_softmax(dim=1)
+
+
+def linear_votes(
+    readers: Tensor, memory: Readable, top: int, exclude: Ints | None = None
+) -> TopVotes:
+    """Return the rows with the largest ``reader·s_i / n_c``; an excluded row also leaves n_c.
+
+    Args:
+        readers: Readers of the queries, (queries, dim).
+        memory: The memory to read.
+        top: Rows per query.
+        exclude: Per query the position of one row to leave out, or −1, (queries,).
+    """
+    top = min(top, len(memory))
+    counts = torch.from_numpy(PrototypesView(memory).counts).expand(len(readers), -1)
+    if exclude is not None:
+        named = np.flatnonzero(exclude >= 0)
+        own, _, _ = PrototypesView(memory).without(exclude[named])
+        counts = counts.index_put(
+            (torch.from_numpy(named), torch.from_numpy(own)),
+            torch.tensor(-1),
+            accumulate=True,
+        )
+    best, places = no_votes(readers)
+    total = readers.new_zeros(len(readers))
+    for start, scores, classes in row_scores(readers, memory, exclude):
+        terms = scores / counts[:, classes].clamp(min=1)
+        total += terms.masked_fill(terms == -torch.inf, 0.0).sum(dim=1)
+        best, places = keep_top(best, places, terms, start, top)
+    return top_votes(best, places, best, total)

@@ -1,26 +1,50 @@
 """Reductions by name."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 from erasable.errors import ArgumentError, listing
 from erasable.fusion._base import Reduction
+from erasable.fusion._gaussian import GaussianReduction
+from erasable.fusion._neighbours import KNNReduction, NeighboursReduction
 from erasable.fusion._prototypes import PrototypesReduction
 from erasable.fusion._rows import RowsReduction
-
-_REDUCTIONS: dict[str, Reduction] = {}
-
-
-def register_reduction(reduction: Reduction) -> None:
-    """Make a reduction known by its name; a name is given once."""
-    if reduction.name in _REDUCTIONS:
-        raise ArgumentError(f"Expected a new name, but {reduction.name!r} is already registered.")
-    _REDUCTIONS[reduction.name] = reduction
+from erasable.memory import ExactSearch, Search
 
 
-def get_reduction(name: str) -> Reduction:
+@dataclass(frozen=True)
+class Reading:
+    """What a reduction may need to know.
+
+    Attributes:
+        k: Neighbours per query.
+        search: How neighbours are found.
+    """
+
+    k: int = 256
+    search: Search = field(default_factory=ExactSearch)
+
+
+ReductionFactory = Callable[[Reading], Reduction]
+_REDUCTIONS: dict[str, ReductionFactory] = {}
+
+
+def register_reduction(name: str, factory: ReductionFactory) -> None:
+    """Make a reduction known by a name; a name is given once."""
+    if name in _REDUCTIONS:
+        raise ArgumentError(f"Expected a new name, but {name!r} is already registered.")
+    _REDUCTIONS[name] = factory
+
+
+def get_reduction(name: str, reading: Reading | None = None) -> Reduction:
     """Return the reduction of this name."""
     if name not in _REDUCTIONS:
         raise ArgumentError(f"Expected reduction to be {listing(_REDUCTIONS)}, but got {name!r}.")
-    return _REDUCTIONS[name]
+    return _REDUCTIONS[name](reading or Reading())
 
 
-register_reduction(PrototypesReduction())
-register_reduction(RowsReduction())
+register_reduction("prototypes", lambda _: PrototypesReduction())
+register_reduction("rows", lambda _: RowsReduction())
+register_reduction("neighbours", lambda reading: NeighboursReduction(reading.k, reading.search))
+register_reduction("gaussian", lambda _: GaussianReduction())
+register_reduction("knn", lambda reading: KNNReduction(reading.k, reading.search))
