@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from erasable.encoders import build_encoder
-from erasable.fusion import DotProductFusion, get_reduction
+from erasable.fusion import DotProductFusion, VoteFusion, get_reduction
 from erasable.models._networks import EmbeddingNorm, ParametricNetwork, SPMNetwork
-from erasable.training import CrossEntropy, InBatchMemory, Objective
+from erasable.training import Batch, CrossEntropy, InBatchMemory, Objective
 
 ROUNDS, WARM_UP, BATCH = 20, 3, 256
 CASES = {
@@ -34,7 +34,7 @@ class Stepper:
     def seconds(self, inputs: torch.Tensor, classes: torch.Tensor) -> float:
         """Take one step and return its time."""
         start = time.perf_counter()
-        loss = self._objective(self._network, inputs, classes).loss
+        loss = self._objective(self._network, Batch(inputs, classes)).loss
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
@@ -48,10 +48,8 @@ def ratio(encoder: str, shape: tuple[int, ...], reduction: str) -> tuple[float, 
     if len(shape) == 3:
         inputs = inputs.contiguous(memory_format=torch.channels_last)
     first, second = (build_encoder(encoder, shape, seed=0) for _ in range(2))
-    spm = Stepper(
-        SPMNetwork(first, EmbeddingNorm(), DotProductFusion(first.dim)),
-        InBatchMemory(get_reduction(reduction)),
-    )
+    vote = VoteFusion(DotProductFusion(first.dim), get_reduction(reduction))
+    spm = Stepper(SPMNetwork(first, EmbeddingNorm(), vote), InBatchMemory())
     twin = Stepper(ParametricNetwork(second, EmbeddingNorm(), 10), CrossEntropy())
     times = []
     for number in range(ROUNDS + WARM_UP):

@@ -13,24 +13,35 @@ from erasable._version import __version__
 
 if TYPE_CHECKING:
     from erasable.memory import Memory
-    from erasable.models import ParametricClassifier, SPMClassifier, declare, load
+    from erasable.models import (
+        KNNClassifier,
+        ParametricClassifier,
+        SPMClassifier,
+        convert,
+        declare,
+        load,
+    )
     from erasable.store import Receipt
 
 __all__ = [
+    "KNNClassifier",
     "Memory",
     "ParametricClassifier",
     "Receipt",
     "SPMClassifier",
     "__version__",
+    "convert",
     "declare",
     "load",
 ]
 
 _HOME = {
+    "KNNClassifier": "erasable.models",
     "Memory": "erasable.memory",
     "ParametricClassifier": "erasable.models",
     "Receipt": "erasable.store",
     "SPMClassifier": "erasable.models",
+    "convert": "erasable.models",
     "declare": "erasable.models",
     "load": "erasable.models",
 }

@@ -313,7 +313,7 @@ def test_the_reduction_changes_without_refitting():
 
 def test_an_unknown_reduction_is_refused_with_the_known_ones():
     model = fitted().set_params(reduction="magic")
-    with pytest.raises(ArgumentError, match="'prototypes', 'rows', but got 'magic'"):
+    with pytest.raises(ArgumentError, match="'gaussian', 'knn', but got 'magic'"):
         model.predict(QUERIES)
 
 

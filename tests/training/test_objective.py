@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from erasable.fusion import PrototypesReduction, RowsReduction
-from erasable.training import CrossEntropy, InBatchMemory
+from erasable.errors import ArgumentError
+from erasable.training import Batch, CrossEntropy, InBatchMemory, SeparateSupport, Support
 from erasable.training._objective import smoothed_loss
 from fusion.references import REDUCTIONS, arrays, slow_probabilities
 
@@ -20,10 +20,15 @@ def batches(draw):
     return torch.from_numpy(embeddings), torch.from_numpy(readers), torch.tensor(labels)
 
 
-def step(objective, batch):
-    """Run an objective on a network that returns the drawn embeddings and readers."""
+def step(reduction, batch, smoothing=0.0):
+    """Run the objective on a network that reads the drawn embeddings with the drawn readers."""
     embeddings, readers, labels = batch
-    return objective(lambda inputs: (embeddings, readers), embeddings, labels)
+
+    def network(inputs, classes, count):
+        own = torch.arange(len(inputs))
+        return reduction.fuse(readers, embeddings, classes, count, own=own)
+
+    return InBatchMemory(label_smoothing=smoothing)(network, Batch(embeddings, labels))
 
 
 def slow_losses(reduction, batch, smoothing):
@@ -49,7 +54,7 @@ def slow_losses(reduction, batch, smoothing):
 @given(batch=batches())
 def test_the_loss_is_the_mean_of_the_slow_losses(reduction, smoothing, batch):
     slow = [loss for loss, _, _ in slow_losses(reduction, batch, smoothing)]
-    result = step(InBatchMemory(reduction, label_smoothing=smoothing), batch)
+    result = step(reduction, batch, smoothing)
     assert float(result.loss) == pytest.approx(sum(slow) / max(1, len(slow)), abs=1e-9)
 
 
@@ -64,7 +69,7 @@ def test_a_target_is_not_spread_over_classes_without_rows(smoothing, expected):
 @REDUCTIONS
 @given(batch=batches())
 def test_queries_with_a_partner_are_counted(reduction, batch):
-    assert step(InBatchMemory(reduction), batch).counted == len(slow_losses(reduction, batch, 0))
+    assert step(reduction, batch).counted == len(slow_losses(reduction, batch, 0))
 
 
 @REDUCTIONS
@@ -73,17 +78,17 @@ def test_correct_queries_are_counted(reduction, batch):
     slow = slow_losses(reduction, batch, 0)
     least = sum(own > best - 1e-9 and own > 0.5 for _, own, best in slow)
     most = sum(own > best - 1e-9 for _, own, best in slow)
-    assert least <= step(InBatchMemory(reduction), batch).correct <= most
+    assert least <= step(reduction, batch).correct <= most
 
 
 @REDUCTIONS
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @given(batch=batches(), order=st.permutations(range(8)))
 def test_renumbering_the_classes_leaves_the_loss(reduction, smoothing, batch, order):
-    objective = InBatchMemory(reduction, label_smoothing=smoothing)
     embeddings, readers, labels = batch
     renumbered = (embeddings, readers, torch.tensor(order)[labels])
-    before, after = step(objective, batch).loss, step(objective, renumbered).loss
+    before = step(reduction, batch, smoothing).loss
+    after = step(reduction, renumbered, smoothing).loss
     assert float(after) == pytest.approx(float(before), abs=1e-10)
 
 
@@ -91,8 +96,7 @@ def test_renumbering_the_classes_leaves_the_loss(reduction, smoothing, batch, or
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_queries_without_a_partner_leave_no_nan_in_the_gradient(reduction, smoothing):
     embeddings, readers = (torch.ones(4, 2, requires_grad=True) for _ in range(2))
-    objective = InBatchMemory(reduction, label_smoothing=smoothing)
-    step(objective, (embeddings, readers, torch.tensor([0, 0, 1, 2]))).loss.backward()
+    step(reduction, (embeddings, readers, torch.tensor([0, 0, 1, 2])), smoothing).loss.backward()
     assert embeddings.grad.isfinite().all()
     assert readers.grad.isfinite().all()
 
@@ -101,14 +105,14 @@ def test_queries_without_a_partner_leave_no_nan_in_the_gradient(reduction, smoot
 def test_a_query_without_a_partner_does_not_learn(reduction):
     embeddings = torch.eye(3)
     readers = torch.eye(3).requires_grad_(True)
-    step(InBatchMemory(reduction), (embeddings, readers, torch.tensor([0, 0, 1]))).loss.backward()
+    step(reduction, (embeddings, readers, torch.tensor([0, 0, 1]))).loss.backward()
     assert readers.grad[2].tolist() == [0, 0, 0]
 
 
 @REDUCTIONS
 def test_a_batch_without_any_partner_has_no_loss(reduction):
     embeddings = torch.eye(3).requires_grad_(True)
-    result = step(InBatchMemory(reduction), (embeddings, embeddings, torch.tensor([0, 1, 2])))
+    result = step(reduction, (embeddings, embeddings, torch.tensor([0, 1, 2])))
     assert (result.loss.item(), result.counted, result.correct) == (0, 0, 0)
 
 
@@ -116,7 +120,7 @@ def test_a_batch_without_any_partner_has_no_loss(reduction):
 def test_a_batch_without_any_partner_teaches_nothing(reduction):
     embeddings = torch.eye(3).requires_grad_(True)
     batch = (embeddings, embeddings, torch.tensor([0, 1, 2]))
-    step(InBatchMemory(reduction), batch).loss.backward()
+    step(reduction, batch).loss.backward()
     assert embeddings.grad.abs().sum() == 0
 
 
@@ -125,8 +129,7 @@ def test_a_batch_without_any_partner_teaches_nothing(reduction):
 def test_a_nan_is_not_taken_for_a_missing_partner(reduction, smoothing):
     embeddings = torch.eye(4)
     embeddings[1, 1] = math.nan
-    objective = InBatchMemory(reduction, label_smoothing=smoothing)
-    result = step(objective, (embeddings, torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    result = step(reduction, (embeddings, torch.eye(4), torch.tensor([0, 0, 1, 1])), smoothing)
     assert result.counted == 4
 
 
@@ -136,8 +139,7 @@ def test_a_nan_is_not_taken_for_a_missing_partner(reduction, smoothing):
 def test_a_nan_reaches_the_loss(reduction, smoothing, part):
     batch = {"embeddings": torch.eye(4), "readers": torch.eye(4)}
     batch[part][1, 1] = math.nan
-    objective = InBatchMemory(reduction, label_smoothing=smoothing)
-    result = step(objective, (*batch.values(), torch.tensor([0, 0, 1, 1])))
+    result = step(reduction, (*batch.values(), torch.tensor([0, 0, 1, 1])), smoothing)
     assert result.loss.isnan()
 
 
@@ -158,34 +160,82 @@ def test_cross_entropy_equals_the_slow_loop(smoothing, drawn):
         logs = [value - norm for value in row]
         total -= (1 - smoothing) * logs[place] + smoothing * sum(logs) / len(logs)
     objective = CrossEntropy(label_smoothing=smoothing)
-    got = float(objective(lambda inputs: logits, logits, places).loss)
+    got = float(objective(lambda inputs: logits, Batch(logits, places)).loss)
     assert got == pytest.approx(total / len(logits), abs=1e-10)
 
 
 def test_cross_entropy_counts_every_query_and_the_correct_ones():
     logits = torch.tensor([[1.0, 2.0], [3.0, 0.0], [0.0, 1.0]])
-    result = CrossEntropy()(lambda inputs: logits, logits, torch.tensor([1, 0, 0]))
+    result = CrossEntropy()(lambda inputs: logits, Batch(logits, torch.tensor([1, 0, 0])))
     assert (result.correct, result.counted) == (2, 3)
 
 
 @pytest.mark.parametrize(
     ("objective", "expected"),
     [
-        (InBatchMemory(RowsReduction()), True),
-        (InBatchMemory(PrototypesReduction()), True),
+        (InBatchMemory(), True),
+        (SeparateSupport(Support(4)), False),
         (CrossEntropy(), False),
     ],
 )
-def test_only_a_memory_needs_partners(objective, expected):
+def test_only_a_batch_that_is_its_own_memory_needs_partners(objective, expected):
     assert objective.needs_partners is expected
 
 
 def test_objectives_with_other_settings_describe_themselves_otherwise():
     objectives = [
-        InBatchMemory(RowsReduction()),
-        InBatchMemory(PrototypesReduction()),
-        InBatchMemory(RowsReduction(), label_smoothing=0.1),
+        InBatchMemory(),
+        InBatchMemory(label_smoothing=0.1),
+        SeparateSupport(Support(4)),
+        SeparateSupport(Support(5)),
+        SeparateSupport(Support(4, "balanced")),
+        SeparateSupport(Support(4), label_smoothing=0.1),
         CrossEntropy(),
         CrossEntropy(label_smoothing=0.1),
     ]
-    assert len({objective.describe() for objective in objectives}) == 5
+    assert len({objective.describe() for objective in objectives}) == 8
+
+
+# -- a separate support ---------------------------------------------------------------------------
+
+
+@st.composite
+def supported(draw):
+    """Draw readers and labels of queries, and embeddings and labels of rows."""
+    queries, rows = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    dim, labels = draw(st.integers(1, 3)), st.sampled_from([0, 3, 7])
+    return (
+        torch.from_numpy(draw(arrays(queries, dim))),
+        torch.tensor(draw(st.lists(labels, min_size=queries, max_size=queries))),
+        torch.from_numpy(draw(arrays(rows, dim))),
+        torch.tensor(draw(st.lists(labels, min_size=rows, max_size=rows))),
+    )
+
+
+@REDUCTIONS
+@given(drawn=supported())
+def test_a_separate_support_is_read_whole(reduction, drawn):
+    readers, wanted, rows, labels = drawn
+    present = sorted(set(labels.tolist()))
+    pairs = [
+        (row, present.index(label))
+        for row, label in zip(rows.tolist(), labels.tolist(), strict=True)
+    ]
+    losses = [
+        -math.log(slow_probabilities(reduction, reader, pairs, len(present))[present.index(label)])
+        for reader, label in zip(readers.tolist(), wanted.tolist(), strict=True)
+        if label in present
+    ]
+
+    def network(inputs, classes, count, support):
+        return reduction.fuse(inputs, support, classes, count)
+
+    objective = SeparateSupport(Support(4))
+    result = objective(network, Batch(readers, wanted, rows, labels))
+    assert result.counted == len(losses)
+    assert float(result.loss) == pytest.approx(sum(losses) / max(1, len(losses)), abs=1e-9)
+
+
+def test_a_separate_support_needs_rows():
+    with pytest.raises(ArgumentError, match="Expected a batch with support rows"):
+        SeparateSupport(Support(4))(None, Batch(torch.ones(2, 2), torch.tensor([0, 1])))

@@ -1,3 +1,4 @@
+import functools
 import logging
 import math
 import random
@@ -9,7 +10,6 @@ import torch
 from torch import nn
 
 from erasable.errors import StateError
-from erasable.fusion import get_reduction
 from erasable.training import (
     CrossEntropy,
     InBatchMemory,
@@ -30,9 +30,9 @@ class Watching(Objective):
         self.seen = []
         self._objective = objective
 
-    def __call__(self, network, inputs, classes):
-        self.seen.append((inputs.clone(), classes.clone()))
-        return self._objective(network, inputs, classes)
+    def __call__(self, network, batch):
+        self.seen.append((batch.inputs.clone(), batch.classes.clone()))
+        return self._objective(network, batch)
 
     def describe(self):
         return self._objective.describe()
@@ -46,8 +46,8 @@ class Fixed(Objective):
     def __init__(self, factor):
         self._factor = factor
 
-    def __call__(self, network, inputs, classes):
-        return StepResult(self._factor * network(inputs).sum(), 0, len(inputs))
+    def __call__(self, network, batch):
+        return StepResult(self._factor * network(batch.inputs).sum(), 0, len(batch.inputs))
 
     def describe(self):
         return f"fixed {self._factor}"
@@ -63,8 +63,8 @@ def changed(run, **settings):
 @pytest.mark.parametrize("name", ["rows", "prototypes"])
 def test_a_memory_network_overfits_a_toy_set(name):
     config = TrainingConfig(epochs=20, batch_size=12)
-    objective = InBatchMemory(get_reduction(name))
-    _, history = Run(*blobs(), objective, config, memory_network).go()
+    network = memory_network(reduction=name)
+    _, history = Run(*blobs(), InBatchMemory(), config, None).go(network=network)
     assert history[-1]["accuracy"] == 1
 
 
@@ -176,7 +176,7 @@ def test_a_memory_of_many_classes_is_shown_partners():
     run = Run(
         torch.randn(80, 4, generator=torch.Generator().manual_seed(0)),
         torch.arange(80) % 20,
-        InBatchMemory(get_reduction("rows")),
+        InBatchMemory(),
         TrainingConfig(epochs=1, batch_size=16),
         memory_network,
     )
@@ -243,7 +243,8 @@ def numberings(run):
 
 
 def permuted():
-    run = replace(vectors(), objective=InBatchMemory(get_reduction("rows")), build=memory_network)
+    rows = functools.partial(memory_network, reduction="rows")
+    run = replace(vectors(), objective=InBatchMemory(), build=rows)
     return changed(run, label_permutation=True, epochs=30, batch_size=99)
 
 
@@ -297,7 +298,7 @@ def with_singles():
     inputs, classes = blobs(23, 2)
     classes[:3] = torch.tensor([2, 3, 4])
     config = TrainingConfig(epochs=2, batch_size=23)
-    return Run(inputs, classes, InBatchMemory(get_reduction("prototypes")), config, memory_network)
+    return Run(inputs, classes, InBatchMemory(), config, memory_network)
 
 
 def test_the_history_counts_queries_without_a_partner():
@@ -396,12 +397,12 @@ def test_a_nan_among_the_inputs_of_a_memory_is_noticed(name):
     run = Run(
         inputs,
         classes,
-        InBatchMemory(get_reduction(name)),
+        InBatchMemory(),
         TrainingConfig(epochs=1),
         memory_network,
     )
     with pytest.raises(StateError, match="it was nan in epoch 1"):
-        run.go()
+        run.go(network=memory_network(reduction=name))
 
 
 def test_a_diverged_epoch_is_not_saved(tmp_path):

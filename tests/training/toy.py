@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from erasable.encoders import build_encoder
-from erasable.fusion import DotProductFusion, get_reduction
+from erasable.fusion import DotProductFusion, VoteFusion, get_reduction
 from erasable.models._networks import EmbeddingNorm, SPMNetwork
 from erasable.training import CrossEntropy, InBatchMemory, Objective, TrainingConfig, train
 
@@ -34,10 +34,11 @@ def plain_network(seed=0, classes=3):
         )
 
 
-def memory_network(shape=(4,), encoder="mlp", seed=0, **options):
+def memory_network(shape=(4,), encoder="mlp", seed=0, reduction="prototypes", **options):
     """Build encoder, normalisation and fusion."""
     built = build_encoder(encoder, shape, options={"dim": 8, **options}, seed=seed)
-    return SPMNetwork(built, EmbeddingNorm(), DotProductFusion(built.dim))
+    vote = VoteFusion(DotProductFusion(built.dim), get_reduction(reduction))
+    return SPMNetwork(built, EmbeddingNorm(), vote)
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ def images():
     return Run(
         inputs.reshape(36, 2, 4, 4),
         places,
-        InBatchMemory(get_reduction("rows")),
+        InBatchMemory(),
         config,
-        lambda: memory_network((2, 4, 4), "small_cnn", widths=[4]),
+        lambda: memory_network((2, 4, 4), "small_cnn", reduction="rows", widths=[4]),
     )
 
 
@@ -94,14 +95,15 @@ class Acting(Objective):
 
     def __init__(self, objective, at, action):
         self.needs_partners = objective.needs_partners
+        self.support = objective.support
         self.calls = 0
         self._objective, self._at, self._action = objective, at, action
 
-    def __call__(self, network, inputs, classes):
+    def __call__(self, network, batch):
         self.calls += 1
         if self.calls == self._at:
             self._action()
-        return self._objective(network, inputs, classes)
+        return self._objective(network, batch)
 
     def describe(self):
         return self._objective.describe()

@@ -1,19 +1,26 @@
 """Encoder, memory and fusion put together as scikit-learn estimators."""
 
+from erasable.models._convert import convert
+from erasable.models._knn import KNNClassifier
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
 from erasable.models._provenance import Provenance, Source, declare, provenance_of
 from erasable.models._saving import load
+from erasable.models._semi_parametric import Layer, SemiParametric
 from erasable.models._spm import SPMClassifier
 from erasable.models._votes import Votes
 
 __all__ = [
     "ForgetPlan",
+    "KNNClassifier",
+    "Layer",
     "ParametricClassifier",
     "Provenance",
     "SPMClassifier",
+    "SemiParametric",
     "Source",
     "Votes",
+    "convert",
     "declare",
     "load",
     "provenance_of",

@@ -131,7 +131,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         return network
 
     def _train(
-        self, objective: Objective, inputs: Float32s, classes: Tensor, config: TrainingConfig
+        self,
+        objective: Objective,
+        inputs: Float32s,
+        classes: Tensor,
+        config: TrainingConfig,
+        *,
+        network: nn.Module | None = None,
     ) -> list[dict[str, float]]:
         if self.checkpoint is not None and self.random_state is None:
             raise ArgumentError(
@@ -139,7 +145,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
                 "seed each time cannot be resumed."
             )
         return train(
-            self.network_,
+            self.network_ if network is None else network,
             objective,
             inputs=as_tensor(inputs),
             classes=classes,

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from erasable.encoders import Encoder
-from erasable.errors import ArgumentError
-from erasable.fusion import DotProductFusion
+from erasable.encoders import Encoder, SetEncoder
+from erasable.errors import ArgumentError, StateError
+from erasable.fusion import DotProductFusion, RowSet, VoteFusion
+from erasable.models._semi_parametric import Layer, SemiParametric
 
 
 class EmbeddingNorm(nn.Module):
@@ -38,12 +39,40 @@ def embedding_norm(normalize: str, encoder: Encoder) -> nn.Module:
 
 @final
 class SPMNetwork(nn.Module):
-    """The weights of a semi-parametric classifier: encoder and fusion."""
+    """The weights of a semi-parametric classifier: two or three layers of `SemiParametric`.
 
-    def __init__(self, encoder: Encoder, norm: nn.Module, fusion: DotProductFusion) -> None:
+    The first encodes queries and rows alike, the last lets rows vote; a set encoder in between
+    mixes the rows.
+
+    Args:
+        encoder: From inputs to embeddings.
+        norm: Normalisation of embeddings.
+        vote: The last layer's fusion; None if rows only vote by how near they are.
+        set_encoder: A relational encoder of the rows.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        norm: nn.Module,
+        vote: VoteFusion | None = None,
+        *,
+        set_encoder: SetEncoder | None = None,
+    ) -> None:
         super().__init__()
-        self.embedder = nn.Sequential(encoder, norm)
-        self.fusion = fusion
+        layers = [Layer(nn.Sequential(encoder, norm))]
+        if set_encoder is not None:
+            layers.append(Layer(h=set_encoder))
+        if vote is not None:
+            layers.append(Layer(g=vote, h=None))
+        self.recursion = SemiParametric(layers)
+
+    @property
+    def embedder(self) -> nn.Sequential:
+        """The map from inputs to normalised embeddings."""
+        embedder = self.recursion.layers[0].f
+        assert isinstance(embedder, nn.Sequential)  # noqa: S101 - as constructed
+        return embedder
 
     @property
     def encoder(self) -> Encoder:
@@ -57,10 +86,41 @@ class SPMNetwork(nn.Module):
         """The normalisation of embeddings."""
         return self.embedder[1]
 
-    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings and readers of inputs, both (n, dim)."""
-        embeddings: Tensor = self.embedder(inputs)
-        return embeddings, self.fusion(embeddings)
+    @property
+    def set_encoder(self) -> SetEncoder | None:
+        """The relational encoder of the rows, if there is one."""
+        found = (layer.h for layer in self.recursion.layers)
+        return next((h for h in found if isinstance(h, SetEncoder)), None)
+
+    @property
+    def fusion(self) -> DotProductFusion:
+        """How queries score rows."""
+        vote = self.recursion.layers[-1].g
+        if not isinstance(vote, VoteFusion):
+            raise StateError("Expected a network whose rows vote by scores, but it has none.")
+        return vote.scores
+
+    @property
+    def has_fusion(self) -> bool:
+        """Whether queries score rows at all."""
+        return isinstance(self.recursion.layers[-1].g, VoteFusion)
+
+    def forward(
+        self, inputs: Tensor, classes: Tensor, count: int, support: Tensor | None = None
+    ) -> Tensor:
+        """Return log class probabilities of queries, (n, count).
+
+        Args:
+            inputs: Inputs of the queries, (n, …).
+            classes: Class index per row, each below ``count``, (rows,).
+            count: Number of classes.
+            support: Inputs of the rows, (rows, …). If not given, the batch is its own memory, and
+                every query reads it without its own row.
+        """
+        own = torch.arange(len(inputs), device=inputs.device) if support is None else None
+        rows = RowSet(inputs if support is None else support, classes, count)
+        logs: Tensor = self.recursion(inputs, rows, own)
+        return logs
 
 
 @final

@@ -114,6 +114,13 @@ class ParametricClassifier(NetworkClassifier):
         return logs
 
     @property
+    def encoder_(self) -> nn.Module:
+        """The trained encoder; it carries the record of what it was trained on."""
+        self._require_fitted()
+        encoder: nn.Module = self.network_.encoder
+        return encoder
+
+    @property
     def classes_(self) -> npt.NDArray[Any]:
         """Labels seen in `fit`, sorted."""
         if not self.__sklearn_is_fitted__():

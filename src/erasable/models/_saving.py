@@ -1,4 +1,4 @@
-"""An `SPMClassifier` as a directory, and back."""
+"""A classifier with a memory as a directory, and back."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +9,17 @@ from torch import nn
 
 from erasable._version import __version__
 from erasable.encoders import ModuleEncoder, build_encoder
-from erasable.errors import ArgumentError, StateError, StoreError
-from erasable.fusion import DotProductFusion, scale_factor
+from erasable.errors import ArgumentError, StateError, StoreError, listing
 from erasable.memory import Marks, keyring
-from erasable.models._networks import EmbeddingNorm, SPMNetwork, embedding_norm
-from erasable.models._provenance import Provenance, Source
+from erasable.models._adapt import Start
+from erasable.models._networks import EmbeddingNorm
+from erasable.models._provenance import UNKNOWN, Provenance, Source
 from erasable.store import Basis, ModelDirectory, SavedSource
 from erasable.weights import load_weights, weights_of
 
 if TYPE_CHECKING:
-    from erasable.models._spm import SPMClassifier
+    from erasable.models._memory_classifier import MemoryClassifier
 
-_KIND = "SPMClassifier"
 _NOT_SAVED = {"encoder", "encoder_options", "random_state", "device", "checkpoint", "verbose"}
 
 
@@ -33,7 +32,7 @@ class Place:
     revision: int
 
 
-def save(model: "SPMClassifier", path: Path, *, overwrite: bool) -> Place:
+def save(model: "MemoryClassifier", path: Path, *, overwrite: bool) -> Place:
     """Write a model to a directory; return where its rows stand there.
 
     A directory that this model came from is brought up to date in one transaction. Any other model
@@ -65,11 +64,11 @@ def save(model: "SPMClassifier", path: Path, *, overwrite: bool) -> Place:
     return Place(path, generation, 0)
 
 
-def load(path: str | Path, *, encoder: nn.Module | None = None) -> "SPMClassifier":
+def load(path: str | Path, *, encoder: nn.Module | None = None) -> "MemoryClassifier":
     """Read a saved model.
 
     Args:
-        path: The directory that `SPMClassifier.save` wrote.
+        path: The directory that `save` wrote.
         encoder: The network, if the model was made with one of your own modules; its weights are
             replaced by the saved ones. Models with a named encoder need none.
 
@@ -88,7 +87,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> "SPMClassifie
 
 def _read(
     directory: ModelDirectory, config: dict[str, Any], encoder: nn.Module | None
-) -> "SPMClassifier":
+) -> "MemoryClassifier":
     try:
         generation = int(config["generation"])
         model = _build(config, encoder)
@@ -112,11 +111,15 @@ def _read(
     return model
 
 
-def _build(config: dict[str, Any], encoder: nn.Module | None) -> "SPMClassifier":
+def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifier":
+    from erasable.models._knn import KNNClassifier
     from erasable.models._spm import SPMClassifier
 
-    if config["kind"] != _KIND:
-        raise ArgumentError(f"Expected the kind {_KIND!r}, but got {config['kind']!r}.")
+    kinds: dict[str, type[MemoryClassifier]] = {
+        kind.__name__: kind for kind in (SPMClassifier, KNNClassifier)
+    }
+    if config["kind"] not in kinds:
+        raise ArgumentError(f"Expected the kind {listing(kinds)}, but got {config['kind']!r}.")
     chosen, options = config["encoder"]["name"], config["encoder"]["options"]
     if chosen == ModuleEncoder.name and encoder is not None:
         chosen = encoder
@@ -130,18 +133,19 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "SPMClassifier"
             f"Expected load(path) without an encoder: this model has the encoder {chosen!r}."
         )
     parameters = {k: v for k, v in config["parameters"].items() if k not in _NOT_SAVED}
-    model = SPMClassifier(chosen, encoder_options=options or None, **parameters)
+    model = kinds[config["kind"]](chosen, encoder_options=options or None, **parameters)
     model.input_shape_ = tuple(config["input_shape"])
     if len(model.input_shape_) == 1:
         model.n_features_in_ = model.input_shape_[0]
     if config["feature_names"]:
         model.feature_names_in_ = config["feature_names"]
     built = build_encoder(model._own_encoder(), model.input_shape_, options=options or None)
-    embedding_norm(model.normalize, built)  # only to refuse parameters that no fit would take
-    scale_factor(model.scale, built.dim)
-    norm = embedding_norm(config["network"]["normalize"], built)
-    fusion = DotProductFusion(built.dim, scale=config["network"]["scale"])
-    model._adopt(SPMNetwork(built, norm, fusion).eval(), Marks())
+    model._network(Start(built, UNKNOWN), seed=0)  # to refuse parameters that no fit would take
+    fitted = model.get_params(deep=False)
+    as_built = {k: v for k, v in config["network"].items() if v is not None}
+    network = model.set_params(**as_built)._network(Start(built, UNKNOWN), seed=0)
+    model.set_params(**{name: fitted[name] for name in as_built})
+    model._adopt(network.eval(), Marks())
     return model
 
 
@@ -153,12 +157,12 @@ def _is_at(place: Place, directory: ModelDirectory, digest: str) -> bool:
     return (config.get("weights"), config.get("generation")) == (digest, place.generation)
 
 
-def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, Any]:
+def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str, Any]:
     encoder = model.network_.encoder
     parameters = model.get_params(deep=False)
     names = getattr(model, "feature_names_in_", None)
     return {
-        "kind": _KIND,
+        "kind": type(model).__name__,
         "erasable": __version__,
         "weights": digest,
         "generation": generation,
@@ -166,7 +170,8 @@ def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, A
         # As built: a parameter that was set since does not change the network.
         "network": {
             "normalize": "layer" if isinstance(model.network_.norm, EmbeddingNorm) else "none",
-            "scale": model.network_.fusion.factor,
+            "scale": model.network_.fusion.factor if model.network_.has_fusion else None,
+            "set_encoder": _set_encoder_name(model) if model.network_.has_fusion else None,
         },
         "input_shape": list(model.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -176,6 +181,11 @@ def _config(model: "SPMClassifier", digest: str, generation: int) -> dict[str, A
             if k not in _NOT_SAVED
         },
     }
+
+
+def _set_encoder_name(model: "MemoryClassifier") -> str:
+    set_encoder = model.network_.set_encoder
+    return "none" if set_encoder is None else set_encoder.name
 
 
 def _make_room(directory: ModelDirectory, overwrite: bool) -> None:
@@ -193,7 +203,7 @@ def _make_room(directory: ModelDirectory, overwrite: bool) -> None:
     directory.path.mkdir(parents=True, exist_ok=True)
 
 
-def _persist_keys(model: "SPMClassifier") -> None:
+def _persist_keys(model: "MemoryClassifier") -> None:
     marks = [model.memory.tombstones.marks]
     marks += [source.marks for source in model.provenance_.sources if source.marks is not None]
     for key_id in {key_id for some in marks for key_id in some.key_ids}:

@@ -4,14 +4,25 @@ from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches
 from erasable.training._config import Augmentation, TrainingConfig
 from erasable.training._loop import train
-from erasable.training._objective import CrossEntropy, InBatchMemory, Objective, StepResult
+from erasable.training._objective import (
+    Batch,
+    CrossEntropy,
+    InBatchMemory,
+    Objective,
+    SeparateSupport,
+    StepResult,
+)
+from erasable.training._support import Support
 
 __all__ = [
     "Augmentation",
+    "Batch",
     "CrossEntropy",
     "InBatchMemory",
     "Objective",
+    "SeparateSupport",
     "StepResult",
+    "Support",
     "TrainingConfig",
     "augment",
     "epoch_batches",

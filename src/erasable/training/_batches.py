@@ -19,8 +19,16 @@ def steps_per_epoch(count: int, batch_size: int) -> int:
     return max(1, min(math.ceil(count / batch_size), count // 2))
 
 
+SAMPLERS = ("auto", "uniform", "classes")
+
+
 def epoch_batches(
-    classes: Ints, batch_size: int, rng: np.random.Generator, *, needs_partners: bool
+    classes: Ints,
+    batch_size: int,
+    rng: np.random.Generator,
+    *,
+    needs_partners: bool,
+    sampler: str = "auto",
 ) -> Iterator[Ints]:
     """Yield the rows of each batch, every row about once per epoch.
 
@@ -28,13 +36,14 @@ def epoch_batches(
         classes: Class index per row, (rows,).
         batch_size: Largest size of a batch.
         rng: Source of the order.
-        needs_partners: Whether a row needs others of its class in the batch. If random batches
-            would hold fewer than `MIN_PER_CLASS` rows per class, rows then come in groups of one
-            class.
+        needs_partners: Whether a row needs others of its class in the batch.
+        sampler: ``uniform``: rows in random order. ``classes``: P classes × K rows, that is, in
+            groups of `GROUP` or more of one class. ``auto``: ``classes`` if rows need partners and
+            random batches would hold fewer than `MIN_PER_CLASS` rows per class.
     """
     classes_present = len(np.unique(classes))
     is_sparse = min(batch_size, len(classes)) < MIN_PER_CLASS * classes_present
-    if needs_partners and is_sparse:
+    if sampler == "classes" or (sampler == "auto" and needs_partners and is_sparse):
         order = _grouped_order(classes, rng)
     else:
         order = rng.permutation(len(classes))

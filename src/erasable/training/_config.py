@@ -4,7 +4,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from erasable.errors import Problems
+from erasable.errors import Problems, listing
+from erasable.training._batches import SAMPLERS
 
 Augmentation = Literal["none", "crop", "crop_flip"]
 
@@ -24,6 +25,8 @@ class TrainingConfig:
         label_permutation: Draw a new numbering of the classes at each step (paper sec. 3).
         augmentation: ``none``; ``crop``: shift images by up to an eighth of their side;
             ``crop_flip``: also mirror them.
+        sampler: How batches are drawn: ``auto``, ``uniform``, or ``classes`` (P classes × K rows).
+        encoder_lr_factor: Factor on the learning rate of the encoder alone.
         seed: Everything random follows from it and the epoch's number.
     """
 
@@ -36,6 +39,8 @@ class TrainingConfig:
     label_smoothing: float = 0.0
     label_permutation: bool = False
     augmentation: Augmentation = "none"
+    sampler: str = "auto"
+    encoder_lr_factor: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -52,6 +57,9 @@ class TrainingConfig:
                 "Expected augmentation 'none', 'crop' or 'crop_flip', but got "
                 f"{self.augmentation!r}."
             )
+        if self.sampler not in SAMPLERS:
+            known = listing(SAMPLERS)
+            problems.note(f"Expected sampler to be {known}, but got {self.sampler!r}.")
         problems.raise_if_any()
 
     def learning_rate_at(self, step: int, steps: int) -> float:
@@ -75,6 +83,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("weight_decay", 0, 1),
     ("warmup", 0, 1),
     ("label_smoothing", 0, 0.99),
+    ("encoder_lr_factor", 0, 1000),
     ("seed", 0, 2**63 - 1),
 )
 _COUNTS = ("epochs", "batch_size", "seed")

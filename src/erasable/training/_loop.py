@@ -17,7 +17,8 @@ from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
 from erasable.training._config import TrainingConfig
 from erasable.training._display import Display
-from erasable.training._objective import Objective
+from erasable.training._objective import Batch, Objective, StepResult
+from erasable.typing import Ints
 from erasable.weights import tensors_digest, weights_digest
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -107,12 +108,12 @@ class _Epoch:
             config.batch_size,
             rng,
             needs_partners=self._objective.needs_partners,
+            sampler=config.sampler,
         )
         for step, rows in enumerate(batches, epoch * steps):
-            batch = augment(inputs[rows], config.augmentation, generator)
-            labels = self._renumber(classes, generator)[rows]
+            batch = self._batch(inputs, classes, rows, rng, generator)
             rate = config.learning_rate_at(step, steps * config.epochs)
-            result = self._step(batch, labels, rate)
+            result = self._step(batch, rate)
             loss += float(result.loss.detach()) * result.counted
             correct, counted = correct + result.correct, counted + result.counted
             self._display.step(1 / steps, loss / max(1, counted), correct / max(1, counted))
@@ -130,18 +131,40 @@ class _Epoch:
             "left_out": float(left_out),
         }
 
+    def _batch(
+        self,
+        inputs: Tensor,
+        classes: Tensor,
+        rows: Ints,
+        rng: np.random.Generator,
+        generator: torch.Generator,
+    ) -> Batch:
+        images = self._laid_out(augment(inputs[rows], self._config.augmentation, generator))
+        labels = self._renumber(classes, generator)
+        if self._objective.support is None:
+            return Batch(images, self._placed(labels[rows]))
+        others = self._objective.support.draw(classes.numpy(), rows, rng)
+        support = self._laid_out(augment(inputs[others], self._config.augmentation, generator))
+        return Batch(images, self._placed(labels[rows]), support, self._placed(labels[others]))
+
     def _renumber(self, classes: Tensor, generator: torch.Generator) -> Tensor:
         if not self._config.label_permutation:
             return classes
         return torch.randperm(int(classes.max()) + 1, generator=generator)[classes]
 
-    def _step(self, inputs: Tensor, classes: Tensor, rate: float) -> Any:
+    def _laid_out(self, inputs: Tensor) -> Tensor:
         if inputs.ndim == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
+        return self._placed(inputs)
+
+    def _placed(self, tensor: Tensor) -> Tensor:
+        placed: Tensor = tensor.to(self._fabric.device)
+        return placed
+
+    def _step(self, batch: Batch, rate: float) -> StepResult:
         for group in self._optimizer.param_groups:
-            group["lr"] = rate
-        device = self._fabric.device
-        result = self._objective(self._module, inputs.to(device), classes.to(device))
+            group["lr"] = rate * group["factor"]
+        result = self._objective(self._module, batch)
         self._optimizer.zero_grad()
         self._fabric.backward(result.loss)
         self._optimizer.step()
@@ -159,15 +182,19 @@ def _fabric(device: str) -> Any:
 
 
 def _optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    parameters = [p for p in network.parameters() if p.requires_grad]
-    decayed = [p for p in parameters if p.ndim > 1]
-    plain = [p for p in parameters if p.ndim <= 1]
-    groups: list[dict[str, Any]] = [
-        {"params": decayed, "weight_decay": config.weight_decay},
-        {"params": plain, "weight_decay": 0.0},
-    ]
+    encoder = getattr(network, "encoder", None)
+    in_encoder = {id(p) for p in encoder.parameters()} if isinstance(encoder, nn.Module) else set()
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for parameter in network.parameters():
+        if parameter.requires_grad:
+            decay = config.weight_decay if parameter.ndim > 1 else 0.0
+            factor = config.encoder_lr_factor if id(parameter) in in_encoder else 1.0
+            groups.setdefault((decay, factor), []).append(parameter)
     return torch.optim.SGD(
-        [group for group in groups if group["params"]],
+        [
+            {"params": params, "weight_decay": decay, "factor": factor}
+            for (decay, factor), params in groups.items()
+        ],
         lr=config.learning_rate,
         momentum=config.momentum,
         nesterov=config.momentum > 0,

@@ -1,0 +1,52 @@
+"""A trained torch classifier becomes one that forgets, without training."""
+
+from typing import Any
+
+from torch import nn
+
+from erasable.encoders import cut
+from erasable.errors import ArgumentError
+from erasable.models._parametric import ParametricClassifier
+from erasable.models._provenance import attach, provenance_of
+from erasable.models._spm import SPMClassifier
+
+
+def convert(
+    model: nn.Module | ParametricClassifier,
+    layer: str | None = None,
+    *,
+    reduction: str = "gaussian",
+    **parameters: Any,
+) -> SPMClassifier:
+    """Turn a trained classifier into one that forgets; no weight is trained.
+
+    The network up to ``layer`` becomes the encoder and its head is thrown away: rows that you
+    `remember` take its place. The weights keep what they learnt, so rows that were among their
+    training data are forgotten at level ``memory``; for weights from public data say so with
+    `declare` first, and forgetting is ``exact``.
+
+    Args:
+        model: A trained torch network, or a fitted `ParametricClassifier`. It is copied.
+        layer: Name of the last submodule to keep, as in ``model.named_modules()``: the one before
+            the head. Not needed for a `ParametricClassifier`.
+        reduction: How the memory is read; ``gaussian`` comes closest to a trained head.
+        **parameters: Further parameters of `SPMClassifier`.
+
+    Returns:
+        A classifier with an empty memory: call ``remember(X, y)`` with the rows it may use.
+    """
+    if isinstance(model, ParametricClassifier):
+        if layer is not None:
+            raise ArgumentError("Expected no layer with a ParametricClassifier: its head goes.")
+        encoder: nn.Module = model.encoder_
+        parameters.setdefault("normalize", model.normalize)
+    elif isinstance(model, nn.Module) and layer is not None:
+        encoder = cut(model, layer)
+        attach(encoder, provenance_of(model))
+        parameters.setdefault("normalize", "none")
+    else:
+        raise ArgumentError(
+            "Expected a torch module and the name of its last layer to keep, or a fitted "
+            f"ParametricClassifier, but got {type(model).__name__} and layer={layer!r}."
+        )
+    return SPMClassifier(encoder, reduction, epochs=0, **parameters)

@@ -1,0 +1,168 @@
+"""Nearest neighbours on a trained network's features, with deletion."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from erasable.errors import ArgumentError
+from erasable.fusion import PLAIN, Attention, Reduction, get_reduction
+from erasable.memory import Readable
+from erasable.models._adapt import Start
+from erasable.models._inputs import as_labels
+from erasable.models._memory_classifier import MemoryClassifier
+from erasable.models._networks import ParametricNetwork, SPMNetwork
+from erasable.models._reading import reading
+from erasable.training import CrossEntropy, TrainingConfig
+from erasable.typing import Float32s, Ints
+
+_KS = (1, 2, 5, 10, 20, 50, 100, 200)
+
+
+@final
+class KNNClassifier(MemoryClassifier):
+    """K nearest neighbours in the feature space of an ordinary network; one vote each.
+
+    `fit` trains the encoder under a linear head, as `ParametricClassifier` does, throws the head
+    away and stores every row. The paper's baseline: forgetting takes rows out of the index.
+
+    Args:
+        encoder: As for `SPMClassifier`.
+        k: Number of neighbours that vote. Changeable at any time; see `tune`.
+        candidates: Rows that the ``pq`` search retrieves before they are compared exactly.
+        search: ``exact`` or ``pq``. Changeable at any time.
+        encoder_options: Keyword arguments for a named encoder.
+        normalize: ``layer``, ``none`` or ``auto``, as for `SPMClassifier`.
+        grid_bits: Embeddings are rounded to multiples of ``2**-grid_bits``.
+        epochs: Passes over the rows; 0 trains nothing.
+        batch_size: Rows per step.
+        learning_rate: Largest learning rate of SGD.
+        momentum: Nesterov momentum.
+        weight_decay: L2 penalty on matrices and kernels.
+        label_smoothing: Share of the target spread over the classes.
+        augmentation: ``none``, ``crop`` or ``crop_flip``, for images.
+        random_state: Seed of everything random.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        checkpoint: Folder for the state after each epoch; a run that was interrupted goes on there.
+        verbose: Show a progress bar.
+
+    Examples:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = KNNClassifier(k=5, epochs=5, random_state=0).fit(X, y)
+        >>> clf.forget(ids=[0]).rows, clf.score(X, y) > 0.9
+        (1, True)
+    """
+
+    def __init__(
+        self,
+        encoder: str | nn.Module = "auto",
+        *,
+        k: int = 50,
+        candidates: int = 256,
+        search: str = "exact",
+        encoder_options: dict[str, Any] | None = None,
+        normalize: str = "auto",
+        grid_bits: int = 14,
+        epochs: int = 30,
+        batch_size: int = 128,
+        learning_rate: float = 0.1,
+        momentum: float = 0.9,
+        weight_decay: float = 5e-4,
+        label_smoothing: float = 0.0,
+        augmentation: str = "none",
+        random_state: Any = None,
+        device: str = "auto",
+        checkpoint: str | Path | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.encoder = encoder
+        self.k = k
+        self.candidates = candidates
+        self.search = search
+        self.encoder_options = encoder_options
+        self.normalize = normalize
+        self.grid_bits = grid_bits
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.label_smoothing = label_smoothing
+        self.augmentation = augmentation
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def tune(self, X: Any, y: Any, *, ks: Sequence[int] = _KS) -> Self:
+        """Choose ``k`` by the accuracy on held-out rows; ``k_scores_`` keeps all of them.
+
+        The neighbours are found once, for the largest ``k``. The smallest of the best ones wins.
+
+        Args:
+            X: Inputs that are not in the memory.
+            y: Their labels.
+            ks: What to try.
+        """
+        self._require_fitted()
+        tried = sorted({reading(k, self.search).k for k in ks})
+        if not tried:
+            raise ArgumentError("Expected at least one k to try, but got none.")
+        labels = as_labels(y)
+        inputs = self._check_inputs(X, reset=False)
+        if len(inputs) != len(labels):
+            raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
+        self._require_rows()
+        ranks = self._nearest_ranks(inputs, tried[-1])
+        classes = self.memory_.classes
+        truth = np.array([classes.index(y) if y in classes else -1 for y in labels])
+        scores = {k: float(np.mean(_winners(ranks[:, :k], len(classes)) == truth)) for k in tried}
+        self.k_scores_ = scores
+        self.k = max(tried, key=lambda k: (scores[k], -k))
+        return self
+
+    def _nearest_ranks(self, inputs: Float32s, k: int) -> Ints:
+        """Return the class of each query's neighbours, nearest first, (queries, ≤ k)."""
+        live = self.memory_.live
+        search = reading(k, self.search, candidates=max(k, self.candidates)).search
+        ranks = live.sums.rank_of_slots()[live.table.slots]
+        parts = [
+            search.nearest(live, queries.double().numpy(), k).positions
+            for queries in self._embeddings(inputs)
+        ]
+        places = np.concatenate(parts)
+        return np.where(places < 0, -1, ranks[places])
+
+    def _network(self, start: Start, seed: int) -> SPMNetwork:
+        return SPMNetwork(start.encoder, self._norm(start))
+
+    def _learn(
+        self, inputs: Float32s, classes: Tensor, config: TrainingConfig
+    ) -> list[dict[str, float]]:
+        network = self.network_
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            twin = ParametricNetwork(network.encoder, network.norm, int(classes.max()) + 1)
+        objective = CrossEntropy(label_smoothing=self.label_smoothing)
+        return self._train(objective, inputs, classes, config, network=twin)
+
+    def _reduction(self) -> Reduction:
+        return get_reduction("knn", reading(self.k, self.search, candidates=self.candidates))
+
+    def _attention(self) -> Attention:
+        return PLAIN
+
+    def _readable(self) -> Readable:
+        return self.memory_
+
+
+def _winners(ranks: Ints, count: int) -> Ints:
+    """Return the commonest class of each query's neighbours, (queries,); the first of equals."""
+    votes = np.zeros((len(ranks), count + 1), np.int64)
+    np.add.at(votes, (np.arange(len(ranks))[:, None], ranks), 1)  # −1 falls into the last column
+    winners: Ints = votes[:, :count].argmax(axis=1)
+    return winners

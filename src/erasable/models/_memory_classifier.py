@@ -1,0 +1,484 @@
+"""What classifiers with a memory share: remembering, forgetting, predicting, saving."""
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from erasable.errors import ArgumentError, StateError
+from erasable.fusion import Attention, Reduction
+from erasable.memory import Grid, Marks, Match, Memory, Readable, Selection
+from erasable.models._adapt import Start, resolve_init
+from erasable.models._base import NetworkClassifier, class_indices
+from erasable.models._inputs import as_labels, as_tensor, content_digests, labels_array
+from erasable.models._networks import SPMNetwork, embedding_norm, evaluate
+from erasable.models._plan import ForgetPlan, plan_forget
+from erasable.models._provenance import Provenance, provenance_of, record_rows
+from erasable.models._saving import Place, save
+from erasable.models._votes import Votes
+from erasable.store import FORMAT, Basis, Level, Receipt
+from erasable.training import TrainingConfig
+from erasable.typing import Float32s, Float64s, Ints, Label, RowId
+from erasable.weights import weights_digest
+
+_BATCH = 256
+
+
+class MemoryClassifier(NetworkClassifier):
+    """A classifier whose predictions are votes of rows in a memory.
+
+    Subclasses say how the weights are trained and how the memory is read, and are final.
+    """
+
+    normalize: str
+    grid_bits: int
+    network_: SPMNetwork
+    memory_: Memory
+    places_: dict[Path, Place]
+    history_: list[dict[str, float]]
+    adaptation_: dict[str, float | None]
+
+    # -- what subclasses say ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _network(self, start: Start, seed: int) -> SPMNetwork:
+        """Build the network around an encoder."""
+
+    @abstractmethod
+    def _learn(
+        self, inputs: Float32s, classes: Tensor, config: TrainingConfig
+    ) -> list[dict[str, float]]:
+        """Train ``self.network_`` in place."""
+
+    @abstractmethod
+    def _reduction(self) -> Reduction:
+        """Return how the memory is read."""
+
+    @abstractmethod
+    def _attention(self) -> Attention:
+        """Return how queries score rows, for evaluation."""
+
+    @abstractmethod
+    def _readable(self) -> Readable:
+        """Return the rows that a prediction reads."""
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        init: Any = None,
+        encoder_lr_factor: float = 1.0,
+    ) -> Self:
+        """Train the weights on rows and store every one of them in a new memory.
+
+        Rows are stored as they are, not augmented, encoded in eval mode. Rows that were forgotten
+        before are refused before training begins.
+
+        Args:
+            X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).
+            y: One label per input: str, int, float or bool.
+            ids: One id per input, str or int; counted up from 0 if not given.
+            groups: Per input None, one group, or a list of groups, such as data subjects.
+            init: Where the encoder's weights come from, instead of being drawn: a fitted classifier
+                of this library, an encoder as a module, the directory of a saved model, or a
+                ``.safetensors`` file. ``adaptation_`` then tells the accuracy on these rows before
+                and after.
+            encoder_lr_factor: Factor on the encoder's learning rate; small values keep a pretrained
+                encoder nearly as it is while the fusion learns.
+        """
+        with self._unchanged_on_error():
+            self._reduction()
+            inputs, labels, contents = self._check_rows(X, y, reset=True)
+            tombstones = self._tombstones()
+            trial = Memory(1, tombstones=tombstones.copy())
+            blanks = np.zeros((len(inputs), 1), np.float32)
+            row_ids = trial.add(blanks, labels, ids=ids, groups=groups, contents=contents)
+            config = replace(self._config(), encoder_lr_factor=encoder_lr_factor)
+            start = self._begin(config.seed, tombstones, init)
+            provenance = start.provenance
+            self.history_ = []
+            if config.epochs and len(inputs) > 1:
+                classes = class_indices(labels, trial.classes)
+                self.history_ = self._learn(inputs, classes, config)
+                provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
+            self._record(provenance)
+            embeddings = self._embed(inputs)
+            self.memory_.add(
+                embeddings,
+                labels,
+                ids=row_ids,
+                groups=[row.groups for row in trial.get(row_ids)],
+                contents=contents,
+            )
+            if init is not None:
+                before = start.accuracy(X, y)
+                self.adaptation_ = {"before": before, "after": self._own_accuracy(embeddings)}
+        return self
+
+    def remember(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        reinstate: bool = False,
+        skip_forgotten: bool = False,
+    ) -> Self:
+        """Store rows, of new classes too, without training.
+
+        An estimator that was never fitted starts with an untrained encoder and plain similarity.
+
+        Args:
+            X: Inputs, like those of `fit`.
+            y: One label per input.
+            ids: One new id per input; counted up if not given.
+            groups: Per input None, one group, or a list of groups.
+            reinstate: Accept rows that were forgotten before.
+            skip_forgotten: Leave out rows that were forgotten before.
+        """
+        with self._unchanged_on_error():
+            is_new = not self.__sklearn_is_fitted__()
+            inputs, labels, contents = self._check_rows(X, y, reset=is_new)
+            if is_new:
+                self._record(self._begin(self._seed(), Marks()).provenance)
+            self.memory_.add(
+                self._embed(inputs),
+                labels,
+                ids=ids,
+                groups=groups,
+                contents=contents,
+                reinstate=reinstate,
+                skip_forgotten=skip_forgotten,
+            )
+        return self
+
+    # -- forgetting ------------------------------------------------------------------------------
+
+    @overload
+    def forget(
+        self,
+        *,
+        ids: Any = ...,
+        groups: Any = ...,
+        classes: Any = ...,
+        missing_ok: bool = ...,
+        dry_run: Literal[False] = ...,
+        request_id: str | None = ...,
+    ) -> Receipt: ...
+
+    @overload
+    def forget(
+        self,
+        *,
+        ids: Any = ...,
+        groups: Any = ...,
+        classes: Any = ...,
+        missing_ok: bool = ...,
+        dry_run: Literal[True],
+        request_id: str | None = ...,
+    ) -> ForgetPlan: ...
+
+    def forget(
+        self,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        classes: Any = None,
+        missing_ok: bool = False,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Receipt | ForgetPlan:
+        """Forget from memory every row that has one of the ids, groups or classes; all or nothing.
+
+        Args:
+            ids: Row ids.
+            groups: Groups; all their rows, and no row of theirs is accepted again.
+            classes: Labels; all their rows.
+            missing_ok: Skip what is not in the memory instead of raising.
+            dry_run: Only tell what would happen.
+            request_id: Your name for the request; generated if not given.
+
+        Returns:
+            A `Receipt`, or with ``dry_run`` a `ForgetPlan`. Both say the level: whether the weights
+            saw the rows.
+        """
+        self._require_fitted()
+        selection = self.memory_.select(
+            ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
+        )
+        digest = self.weights_digest
+        level, basis = self._level(selection, digest)
+        if dry_run:
+            return plan_forget(self.memory_, selection, level=level, basis=basis)
+        done = self.memory_.drop(selection)
+        return Receipt(
+            format=FORMAT,
+            request_id=request_id or uuid.uuid4().hex,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            rows=len(done.ids),
+            digest_before=done.digest_before,
+            digest_after=done.digest_after,
+            weights_digest=digest,
+            level=level,
+            basis=basis,
+        )
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_proba(
+        self, X: Any, *, classes: Sequence[Label] | None = None, exclude_ids: Any = None
+    ) -> Float64s:
+        """Return class probabilities, (n, classes).
+
+        Args:
+            X: Inputs.
+            classes: Labels of the columns; ``classes_`` if not given. A class without rows gets 0.
+            exclude_ids: Per input the id of one row to leave out, or None: ask "what would be
+                predicted without this input's own row?".
+        """
+        return np.exp(self.predict_log_proba(X, classes=classes, exclude_ids=exclude_ids))
+
+    def predict_log_proba(
+        self, X: Any, *, classes: Sequence[Label] | None = None, exclude_ids: Any = None
+    ) -> Float64s:
+        """Return natural logs of class probabilities, (n, classes); −inf where a class is empty."""
+        self._require_fitted()
+        inputs = self._check_inputs(X, reset=False)
+        self._require_rows()
+        exclude = self._own_positions(exclude_ids, len(inputs))
+        logs = self._read(self._embeddings(inputs), exclude)
+        if np.isnan(logs).any():
+            raise StateError(_no_probabilities(has_exclusions=exclude is not None))
+        return logs if classes is None else self._align(logs, classes)
+
+    def votes(self, X: Any, top: int = 10, *, exclude_ids: Any = None) -> Votes:
+        """Return the rows that decided predictions, and by how much.
+
+        Args:
+            X: Inputs, (queries, …).
+            top: Rows per query; the rest is summed up.
+            exclude_ids: Per input the id of one row to leave out, or None.
+        """
+        self._require_fitted()
+        if type(top) is not int or top < 1:
+            raise ArgumentError(f"Expected top to be a positive int, but got {top!r}.")
+        inputs = self._check_inputs(X, reset=False)
+        self._require_rows()
+        exclude = self._own_positions(exclude_ids, len(inputs))
+        reduction, attention, rows = self._reduction(), self._attention(), self._readable()
+        parts = [
+            reduction.votes(queries.double(), rows, top, attention=attention, exclude=own)
+            for queries, own in _with_own(self._embeddings(inputs), exclude)
+        ]
+        places = np.concatenate([part.positions for part in parts])
+        records = {p: rows.live.record(p) for p in np.unique(places[places >= 0]).tolist()}
+        ids = [[records[p].id if p >= 0 else None for p in query] for query in places.tolist()]
+        labels = [
+            [records[p].label if p >= 0 else None for p in query] for query in places.tolist()
+        ]
+        return Votes(
+            ids=_object_array(ids),
+            labels=_object_array(labels),
+            weights=np.concatenate([part.weights for part in parts]),
+            rest=np.concatenate([part.rest for part in parts]),
+            kind=reduction.vote_kind,
+        )
+
+    def find(self, X: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
+        """Find rows that look (nearly) like the inputs to the encoder: copies under other ids.
+
+        Args:
+            X: Inputs, (queries, …).
+            tolerance: Largest distance of embeddings, relative to the length of the query's.
+        """
+        self._require_fitted()
+        inputs = self._check_inputs(X, reset=False)
+        return self.memory_.find(self._embed(inputs), tolerance=tolerance)
+
+    def embed(self, X: Any) -> npt.NDArray[Any]:
+        """Return embeddings of inputs, (n, dim), before they are rounded to the memory's grid."""
+        self._require_fitted()
+        return self._embed(self._check_inputs(X, reset=False))
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> Memory:
+        """The rows this model reads."""
+        self._require_fitted()
+        memory: Memory = self.memory_
+        return memory
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """Labels of live rows, sorted; changed by `forget` and `remember`."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("classes_ is there after fit() or remember().")
+        return labels_array(self.memory_.classes)
+
+    @property
+    def encoder_(self) -> nn.Module:
+        """The trained encoder; it carries the record of what it was trained on."""
+        self._require_fitted()
+        encoder: nn.Module = self.network_.encoder
+        return encoder
+
+    @property
+    def provenance_(self) -> Provenance:
+        """What the weights were trained on, as far as is known."""
+        self._require_fitted()
+        return provenance_of(self.network_, digest=self.weights_digest)
+
+    @property
+    def weights_digest(self) -> str:
+        """Hex SHA-256 of the weights."""
+        self._require_fitted()
+        return weights_digest(self.network_)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Save the model as a directory; `erasable.load` reads it back.
+
+        Saving again to the same directory brings it up to date. Keys of tombstones and training
+        records are written to the user's key folder, not to the directory.
+
+        Args:
+            path: The directory.
+            overwrite: Replace another model that is there. Rows that were forgotten from it stay
+                forgotten: if this model holds one of them, nothing is saved.
+        """
+        self._require_fitted()
+        place = save(self, Path(path), overwrite=overwrite)
+        self.places_ = {**self.places_, place.path: place}
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _check_rows(
+        self, X: Any, y: Any, *, reset: bool
+    ) -> tuple[Float32s, list[Label], list[bytes]]:
+        inputs = self._check_inputs(X, reset=reset)
+        labels = as_labels(y)
+        if len(labels) != len(inputs):
+            raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
+        return inputs, labels, content_digests(inputs)
+
+    def _begin(self, seed: int, tombstones: Marks, init: Any = None) -> Start:
+        """Set up new weights and an empty memory; return where the encoder came from."""
+        start = resolve_init(self, init, seed)
+        self._adopt(self._network(start, seed).eval(), tombstones)
+        return start
+
+    def _norm(self, start: Start) -> nn.Module:
+        return embedding_norm(self.normalize, start.encoder)
+
+    def _adopt(self, network: SPMNetwork, tombstones: Marks) -> None:
+        self._laid_out(network)
+        self.network_ = network
+        self.places_ = {}
+        grid = Grid(self.grid_bits)
+        self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)
+
+    def _tombstones(self) -> Marks:
+        is_fitted = self.__sklearn_is_fitted__()
+        return self.memory_.tombstones.marks.copy() if is_fitted else Marks()
+
+    def _embed(self, inputs: Float32s) -> npt.NDArray[Any]:
+        return np.concatenate([batch.numpy() for batch in self._embeddings(inputs)])
+
+    def _embeddings(self, inputs: Float32s) -> Iterator[Tensor]:
+        network = self.network_
+        is_precise = network.encoder.is_precise
+        return evaluate(network.embedder, as_tensor(inputs), is_precise=is_precise)
+
+    def _read(self, batches: Iterator[Tensor], exclude: Ints | None) -> Float64s:
+        """Return log class probabilities of embeddings that come in batches."""
+        reduction, attention, rows = self._reduction(), self._attention(), self._readable()
+        parts = [
+            reduction.log_probabilities(queries.double(), rows, attention=attention, exclude=own)
+            for queries, own in _with_own(batches, exclude)
+        ]
+        logs: Float64s = torch.cat(parts).numpy()
+        return logs
+
+    def _own_accuracy(self, embeddings: npt.NDArray[Any]) -> float | None:
+        """Return the share of rows, just stored, that the others predict correctly."""
+        if len(self.memory_) < 2 or self._readable() is not self.memory_:
+            return None
+        places = np.arange(len(embeddings))
+        starts = range(0, len(embeddings), _BATCH)
+        batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
+        ranks = self.memory_.sums.rank_of_slots()[self.memory_.table.slots]
+        return float(np.mean(self._read(batches, places).argmax(axis=1) == ranks))
+
+    def _require_rows(self) -> None:
+        if not len(self.memory_):
+            raise StateError("Expected rows in the memory, but it is empty: remember() some first.")
+
+    def _own_positions(self, exclude_ids: Any, count: int) -> Ints | None:
+        if exclude_ids is None:
+            return None
+        if self._readable() is not self.memory_:
+            raise ArgumentError(
+                "Expected exclude_ids only with rows that are encoded each by itself: with a set "
+                "encoder, a row also speaks through its neighbours. Forget it in a copy instead."
+            )
+        wanted = list(exclude_ids)
+        if len(wanted) != count:
+            raise ArgumentError(f"Expected {count} exclude_ids, but got {len(wanted)}.")
+        named = [i for i, row_id in enumerate(wanted) if row_id is not None]
+        positions = np.full(count, -1, np.int64)
+        positions[named] = self.memory_.positions([wanted[i] for i in named])
+        return positions
+
+    def _align(self, logs: Float64s, classes: Sequence[Label]) -> Float64s:
+        live = self.memory_.classes
+        wanted = as_labels(list(classes))
+        place = {(type(label), label): column for column, label in enumerate(live)}
+        aligned = np.full((len(logs), len(wanted)), -np.inf)
+        for column, label in enumerate(wanted):
+            if (type(label), label) in place:
+                aligned[:, column] = logs[:, place[type(label), label]]
+        return aligned
+
+    def _level(self, selection: Selection, digest: str) -> tuple[Level, Basis]:
+        records = [self.memory_.record(int(p)) for p in self.memory_.positions(selection.ids)]
+        rows: list[tuple[RowId, bytes | None]] = [(r.id, r.content) for r in records]
+        rows += [(row_id, None) for row_id in selection.missing]
+        known = provenance_of(self.network_, digest=digest)
+        return known.level(rows, is_complete=selection.is_complete)
+
+
+def _with_own(
+    batches: Iterator[Tensor], exclude: Ints | None
+) -> Iterator[tuple[Tensor, Ints | None]]:
+    """Pair each batch of queries with its part of the exclusions."""
+    start = 0
+    for queries in batches:
+        yield queries, None if exclude is None else exclude[start : start + len(queries)]
+        start += len(queries)
+
+
+def _no_probabilities(*, has_exclusions: bool) -> str:
+    if has_exclusions:
+        return "Expected a row to vote, but the excluded row was the only one left."
+    return "Expected finite embeddings of the queries, but the encoder returned NaN or infinity."
+
+
+def _object_array(rows: list[list[Any]]) -> npt.NDArray[Any]:
+    array = np.empty((len(rows), len(rows[0])), dtype=object)
+    for index, row in enumerate(rows):
+        array[index] = row
+    return array
