@@ -30,7 +30,9 @@ def convert(
         layer: Name of the last submodule to keep, as in ``model.named_modules()``: the one before
             the head. Not needed for a `ParametricClassifier`.
         reduction: How the memory is read; ``gaussian`` comes closest to a trained head.
-        **parameters: Further parameters of `SPMClassifier`.
+        **parameters: Further parameters of `SPMClassifier`. Embeddings are normalised unless
+            ``normalize="none"``: the other reductions compare by dot products, where long rows would
+            drown the others.
 
     Returns:
         A classifier with an empty memory: call ``remember(X, y)`` with the rows it may use.
@@ -43,7 +45,6 @@ def convert(
     elif isinstance(model, nn.Module) and layer is not None:
         encoder = cut(model, layer)
         attach(encoder, provenance_of(model))
-        parameters.setdefault("normalize", "none")
     else:
         raise ArgumentError(
             "Expected a torch module and the name of its last layer to keep, or a fitted "

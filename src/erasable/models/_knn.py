@@ -119,7 +119,8 @@ class KNNClassifier(MemoryClassifier):
         self._require_rows()
         ranks = self._nearest_ranks(inputs, tried[-1])
         classes = self.memory_.classes
-        truth = np.array([classes.index(y) if y in classes else -1 for y in labels])
+        place = {(type(label), label): rank for rank, label in enumerate(classes)}
+        truth = np.array([place.get((type(label), label), -1) for label in labels])
         scores = {k: float(np.mean(_winners(ranks[:, :k], len(classes)) == truth)) for k in tried}
         self.k_scores_ = scores
         self.k = max(tried, key=lambda k: (scores[k], -k))

@@ -28,8 +28,9 @@ class SPMClassifier(MemoryClassifier):
 
     Args:
         encoder: ``auto`` (``mlp`` for feature vectors, ``small_cnn`` for images), ``identity``,
-            ``random_features``, ``mlp``, ``small_cnn``, or any ``torch.nn.Module`` that returns
-            (n, dim). A module is copied, never changed.
+            ``random_features``, ``mlp``, ``small_cnn``, ``fast_cnn``, ``resnet18``, or any
+            ``torch.nn.Module`` that returns (n, dim), such as `cut` makes of a trained network. A
+            module is copied, never changed.
         reduction: How the memory is read. ``prototypes``: one mean per class (the paper's SPM-C).
             ``neighbours``: attention over the ``k`` nearest rows (its SPM-R). ``rows``: attention
             over every row. ``gaussian``: class means in the metric of the rows' covariance. It can
