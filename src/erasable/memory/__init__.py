@@ -18,6 +18,7 @@ from erasable.memory._live import Follower, LiveRows, Record
 from erasable.memory._marks import CONTENT, ID, Marks
 from erasable.memory._memory import Forgotten, Memory, Row
 from erasable.memory._neighbours import ExactSearch, Neighbours, Search
+from erasable.memory._quantized import QuantizedSearch
 from erasable.memory._select import Selection
 from erasable.memory._table import RowInfo
 from erasable.memory._views import PrototypesView, Readable, RowsView
@@ -37,6 +38,7 @@ __all__ = [
     "Memory",
     "Neighbours",
     "PrototypesView",
+    "QuantizedSearch",
     "Readable",
     "Record",
     "Row",

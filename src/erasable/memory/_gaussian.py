@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 from scipy import linalg
 
+from erasable.memory._grid import Grid
 from erasable.memory._live import Follower, LiveRows
 from erasable.memory._table import RowInfo
 from erasable.memory._views import PrototypesView, Readable
@@ -19,6 +20,7 @@ SHRINKAGE = 0.1
 _CHUNK = 4096
 _CELLS = 2**22
 _FLAT = 1e-9
+_DELICATE = 1e-6
 
 
 @final
@@ -43,8 +45,19 @@ class SecondMoments(Follower):
     def fit(self) -> "GaussianFit":
         """Discriminants of the rows as they are now."""
         if self._fit is None:
-            self._fit = GaussianFit(self._live, self._total)
+            self._fit = GaussianFit(self._live.grid, self._total, *self._sums)
         return self._fit
+
+    def fit_without(self, position: int) -> "GaussianFit":
+        """Return the discriminants without one row, solved anew."""
+        live, (counts, sums) = self._live, self._sums
+        units = live.grid.units(live.table.embeddings[position]).astype(np.int64)
+        rank = live.sums.rank_of_slots()[live.table.slots[position]]
+        counts[rank] -= 1
+        sums[rank] -= units
+        is_left = counts > 0
+        moments = self._total - np.outer(units, units)
+        return GaussianFit(live.grid, moments, counts[is_left], sums[is_left])
 
     def add(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
         """Add rows (rows, dim)."""
@@ -61,6 +74,11 @@ class SecondMoments(Follower):
             units = self._live.grid.units(embeddings[start : start + _CHUNK]).astype(np.float64)
             self._total += sign * (units.T @ units).astype(np.int64)
 
+    @property
+    def _sums(self) -> tuple[Ints, Ints]:
+        """Copies of the counts (classes,) and sums (classes, dim) of live classes."""
+        return self._live.sums.counts.copy(), self._live.sums.sums.copy()
+
 
 class GaussianFit:
     """``A = (Σ + λ·mean diag Σ·I)⁻¹`` with the pooled covariance Σ within classes.
@@ -68,18 +86,21 @@ class GaussianFit:
     Where rows do not differ within any class, Σ says nothing and A is the identity.
 
     Args:
-        live: The rows.
+        grid: The grid the rows lie on.
         moments: Their sum of outer products in squared grid units, (dim, dim).
+        counts: Rows per class, (classes,).
+        sums: Sums of rows per class in grid units, (classes, dim).
     """
 
-    def __init__(self, live: LiveRows, moments: Ints) -> None:
-        self.count = len(live)
-        self.means = live.sums.means.copy()
-        roots = live.sums.sums * (live.grid.step / np.sqrt(live.sums.counts))[:, None]
-        total = moments * live.grid.step**2
+    def __init__(self, grid: Grid, moments: Ints, counts: Ints, sums: Ints) -> None:
+        self.count = int(counts.sum())
+        self.means: Float64s = sums * grid.step / counts[:, None]
+        roots = sums * (grid.step / np.sqrt(counts))[:, None]
+        total = moments * grid.step**2
         self.scatter: Float64s = total - roots.T @ roots  # n Σ
         self.trace = float(np.trace(self.scatter))
-        self.is_flat = self.trace <= _FLAT * float(np.trace(total))
+        self.total_trace = float(np.trace(total))
+        self.is_flat = self.trace <= _FLAT * self.total_trace
         self.pulled = self.means.T if self.is_flat else self._solve(self.means.T)  # A μ, (dim, c)
         self.bias = 0.5 * np.einsum("cd,dc->c", self.means, self.pulled)
 
@@ -117,9 +138,14 @@ class GaussianView:
     memory: Readable
 
     @property
+    def moments(self) -> SecondMoments:
+        """The second moments of the rows as they are now."""
+        return self.memory.live.follower("second moments", SecondMoments)
+
+    @property
     def fit(self) -> GaussianFit:
         """The discriminants of the rows as they are now."""
-        return self.memory.live.follower("second moments", SecondMoments).fit
+        return self.moments.fit
 
     def logits(self, queries: Float64s) -> Float64s:
         """Return the logit of each query (queries, dim) and class, (queries, classes)."""
@@ -133,7 +159,8 @@ class GaussianView:
         """Return the logits without one row (its position) per query, −inf for a class it empties.
 
         The covariance without a row is a rank-one change of the scatter and another ridge, so in
-        the scatter's eigenbasis nothing has to be solved again.
+        the scatter's eigenbasis nothing has to be solved again, unless the row is nearly all there
+        is to the covariance.
         """
         logits = np.empty((len(queries), len(self.memory.classes)))
         size = max(1, _CELLS // max(1, logits.shape[1] * queries.shape[1]))
@@ -141,15 +168,29 @@ class GaussianView:
             part = slice(start, start + size)
             left_out = _LeftOut(self, positions[part])
             logits[part] = left_out.logits(queries[part])
+            for place in left_out.delicate + start:
+                is_left = logits[place] != -np.inf
+                fit = self.moments.fit_without(positions[place])
+                logits[place, is_left] = fit.logits(queries[place : place + 1])
         return logits
 
     def readers_without(self, queries: Float64s, positions: Ints) -> Float64s:
         """Return readers (queries, dim) by the covariance without one row per query."""
-        return _LeftOut(self, positions).readers(queries)
+        left_out = _LeftOut(self, positions)
+        readers = left_out.readers(queries)
+        for place in left_out.delicate:
+            fit = self.moments.fit_without(positions[place])
+            readers[place] = fit.readers(queries[place : place + 1])
+        return readers
 
 
 class _LeftOut:
-    """The fit without one row per query, in the eigenbasis of the scatter."""
+    """The fit without one row per query, in the eigenbasis of the scatter.
+
+    Attributes:
+        delicate: Queries (their places) whose row is nearly all of the scatter, or without which
+            next to nothing of it is left: rounding would show.
+    """
 
     def __init__(self, view: GaussianView, positions: Ints) -> None:
         fit = view.fit
@@ -161,26 +202,24 @@ class _LeftOut:
         share = np.where(self._left > 0, (self._left + 1) / self._left.clip(min=1), 0.0)
         apart *= np.sqrt(share)[:, None]
         trace = fit.trace - np.einsum("qd,qd->q", apart, apart)
-        self._is_flat = trace <= _FLAT * (fit.trace + np.einsum("qd,qd->q", rows, rows))
-        ridge = np.where(self._is_flat, 1.0, SHRINKAGE * trace / len(values))
+        is_delicate = trace <= _DELICATE * fit.total_trace
+        ridge = np.where(is_delicate, 1.0, SHRINKAGE * trace / len(values))
         self._inverse = 1 / (values + ridge[:, None])
         self._change = (apart @ self._basis) * self._inverse
         self._gain = 1 - np.einsum("qd,qd->q", apart @ self._basis, self._change)
-        self._gain[self._is_flat] = 1.0
+        is_delicate |= self._gain <= _DELICATE
+        self._gain[is_delicate] = 1.0
+        self.delicate: Ints = np.flatnonzero(is_delicate)
         self._count = fit.count - 1
         self._means = np.repeat(fit.means[None], len(positions), axis=0)
         self._means[np.arange(len(positions)), self._classes] = means
 
     def logits(self, queries: Float64s) -> Float64s:
-        readers = self.readers(queries)
-        linear = np.einsum("qd,qcd->qc", readers, self._means)
+        linear = np.einsum("qd,qcd->qc", self.readers(queries), self._means)
         means = self._means @ self._basis
         along = np.einsum("qd,qcd->qc", self._change, means)
         square = np.einsum("qcd,qd->qc", means**2, self._inverse) + along**2 / self._gain[:, None]
-        square = np.where(
-            self._is_flat[:, None], np.einsum("qcd,qcd->qc", means, means), self._count * square
-        )
-        logits: Float64s = linear - 0.5 * square
+        logits: Float64s = linear - 0.5 * self._count * square
         logits[np.arange(len(logits))[self._left == 0], self._classes[self._left == 0]] = -np.inf
         return logits
 
@@ -188,6 +227,5 @@ class _LeftOut:
         turned = queries @ self._basis
         along = np.einsum("qd,qd->q", turned, self._change) / self._gain
         solved = turned * self._inverse + self._change * along[:, None]
-        solved = np.where(self._is_flat[:, None], turned, self._count * solved)
-        readers: Float64s = solved @ self._basis.T
+        readers: Float64s = self._count * solved @ self._basis.T
         return readers

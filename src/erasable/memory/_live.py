@@ -1,5 +1,6 @@
 """The rows a prediction reads: table, exact class sums, and whatever is derived from them."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from erasable.memory._table import RowInfo, RowTable
 from erasable.typing import Float32s, Group, Label, RowId, Units
 
 _CHUNK = 16_384
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,9 @@ class Record:
 class Follower(ABC):
     """Something derived from rows that is kept and so must follow every change of them.
 
-    A follower is told of a change once the rows have changed. If anything goes wrong in between,
-    the rows drop it, and the next reader builds it anew: it can be missing, never stale.
+    A follower is told of a change once the rows have changed. If it fails, or anything goes wrong
+    in between, the rows drop it, and the next reader builds it anew: it can be missing, never
+    stale.
     """
 
     @abstractmethod
@@ -89,8 +93,20 @@ class LiveRows:
         found: F = self._followers[name]  # type: ignore[assignment]  # a name is for one type
         return found
 
-    def append(self, embeddings: Float32s, records: Sequence[Record]) -> list[RowInfo]:
-        """Add rows (rows, dim) whose embeddings lie on the grid; return what the table keeps."""
+    def append(
+        self,
+        embeddings: Float32s,
+        records: Sequence[Record],
+        *,
+        settle: Callable[[list[RowInfo]], None] | None = None,
+    ) -> list[RowInfo]:
+        """Add rows whose embeddings lie on the grid; return what the table keeps of them.
+
+        Args:
+            embeddings: The rows, (rows, dim).
+            records: What is known of them.
+            settle: What else belongs to the change, done before followers are told.
+        """
         followers, self._followers = self._followers, {}
         slot_of = self.sums.open([record.label for record in records])
         slots = [slot_of[encode_key(record.label)] for record in records]
@@ -102,9 +118,9 @@ class LiveRows:
         for start in range(0, len(infos), _CHUNK):
             part = slice(start, start + _CHUNK)
             self.sums.add(slots[part], self.grid.units(embeddings[part]))
-        for follower in followers.values():
-            follower.add(infos, embeddings)
-        self._followers = followers
+        if settle is not None:
+            settle(infos)
+        self._followers = _told(followers, lambda follower: follower.add(infos, embeddings))
         return infos
 
     def remove(self, infos: Sequence[RowInfo], units: Units) -> list[Label]:
@@ -113,7 +129,20 @@ class LiveRows:
         for info in infos:
             self.table.remove(info.id)
         emptied = self.sums.remove([info.slot for info in infos], units)
-        for follower in followers.values():
-            follower.remove(infos, self.grid.values(units))
-        self._followers = followers
+        if followers:
+            gone = self.grid.values(units)
+            self._followers = _told(followers, lambda follower: follower.remove(infos, gone))
         return emptied
+
+
+def _told(followers: dict[str, Follower], tell: Callable[[Follower], None]) -> dict[str, Follower]:
+    """Tell followers of a change; return those that took it in."""
+    kept = {}
+    for name, follower in followers.items():
+        try:
+            tell(follower)
+        except Exception:
+            log.exception("%s could not follow a change and will be built anew", name)
+        else:
+            kept[name] = follower
+    return kept

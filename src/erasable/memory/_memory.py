@@ -354,7 +354,16 @@ class Memory:
         if serials is None:
             serials = list(range(self._next_serial, self._next_serial + len(rows)))
         records = list(map(Record, ids, rows.labels, rows.groups, rows.contents, serials))
-        infos = self._live.append(rows.embeddings, records)
+        self._next_serial = max(self._next_serial, max(serials, default=-1) + 1)
+        self._live.append(
+            rows.embeddings,
+            records,
+            settle=lambda infos: self._settle(rows, infos, reinstate=reinstate),
+        )
+        return ids
+
+    def _settle(self, rows: Incoming, infos: list[RowInfo], *, reinstate: bool) -> None:
+        """Count new rows into the digest, and lift their tombstones if they are back."""
         for start in range(0, len(rows), _CHUNK):
             part = slice(start, start + _CHUNK)
             units = self._grid.units(rows.embeddings[part])
@@ -362,8 +371,6 @@ class Memory:
                 self._hash.add(self._encode(info, row))
                 if reinstate:
                     self._tombstones.lift(info.id, info.content, row)
-        self._next_serial = max(self._next_serial, max(serials, default=-1) + 1)
-        return ids
 
     def _take_out(self, ids: list[RowId]) -> list[Label]:
         positions = self.table.positions(ids)

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
 
 from erasable.memory._keys import encode_key
 from erasable.memory._live import LiveRows
 from erasable.typing import Float32s, Float64s, Ints
 
 _CELLS = 2**22
+_SHARE = 8
+_EXACT_DIMS = 2**11
+_BEYOND = 16
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,16 @@ class ExactSearch(Search):
         k = min(k, len(live))
         positions = np.full((len(wanted), k), -1, np.int64)
         squares = np.full((len(wanted), k), np.inf)
-        size, pending = min(len(live), k + 1 + max(32, k // 4)), np.arange(len(wanted))
+        size = min(len(live), k + 1 + max(32, k // 4))
+        # What is far outside the grid, or no number at all, has no neighbours.
+        pending = np.flatnonzero((np.abs(wanted) < _BEYOND * live.grid.bound).all(axis=1))
         while k and len(pending):
-            found, reach = _candidates(live, wanted[pending], size)
-            best = keep_nearest(live, wanted[pending], found, k, exclude=own[pending])
-            is_sure = (best.squares[:, -1] < reach) | (size == len(live))
+            if _SHARE * size >= len(live):
+                size = len(live)  # candidates are no saving
+            best, is_sure = _best(live, wanted[pending], k, size, exclude=own[pending])
             positions[pending[is_sure]] = best.positions[is_sure]
             squares[pending[is_sure]] = best.squares[is_sure]
-            pending, size = pending[~is_sure], min(len(live), 2 * size)
+            pending, size = pending[~is_sure], 2 * size
         return Neighbours(positions, squares)
 
 
@@ -89,7 +95,42 @@ def keep_nearest(
         k: Neighbours to keep.
         exclude: Per query the position of one row to leave out, or −1, (queries,).
     """
-    squares = _squares(live, queries, candidates)
+    return _nearest(live, _squares(live, queries, candidates), candidates, k, exclude=exclude)
+
+
+def _best(
+    live: LiveRows, queries: Float32s, k: int, size: int, *, exclude: Ints
+) -> tuple[Neighbours, npt.NDArray[np.bool_]]:
+    """Return the nearest of ``size`` candidates, and for which queries they are certain."""
+    if size == len(live) and live.dim <= _EXACT_DIMS:
+        return _best_of_all(live, queries, k, exclude=exclude), np.ones(len(queries), bool)
+    found, reach = _candidates(live, queries, size)
+    best = keep_nearest(live, queries, found, k, exclude=exclude)
+    return best, (best.squares[:, -1] < reach) | (size == len(live))
+
+
+def _best_of_all(live: LiveRows, queries: Float32s, k: int, *, exclude: Ints) -> Neighbours:
+    """Compare with every row by a matrix product of whole numbers: no sum of them reaches 2⁵³."""
+    unit = 1 / live.grid.step
+    right = live.table.embeddings.astype(np.float64) * unit
+    everyone, parts = np.arange(len(right)), []
+    size = max(1, _CELLS // len(right))
+    for start in range(0, len(queries), size):
+        left = queries[start : start + size].astype(np.float64) * unit
+        squares = (left**2).sum(axis=1)[:, None] - 2 * (left @ right.T) + (right**2).sum(axis=1)
+        places = np.broadcast_to(everyone, squares.shape)
+        own = exclude[start : start + size]
+        parts.append(_nearest(live, squares, places, k, exclude=own))
+    return Neighbours(
+        np.concatenate([part.positions for part in parts]),
+        np.concatenate([part.squares for part in parts]),
+    )
+
+
+def _nearest(
+    live: LiveRows, squares: Float64s, candidates: Ints, k: int, *, exclude: Ints
+) -> Neighbours:
+    """Keep the candidates with the smallest squares, ties by encoded id."""
     squares[(candidates == exclude[:, None]) | (candidates < 0)] = np.inf
     order = np.argsort(squares, axis=1, kind="stable")
     squares = np.take_along_axis(squares, order, axis=1)
@@ -108,7 +149,7 @@ def _candidates(live: LiveRows, queries: Float32s, size: int) -> tuple[Ints, Flo
 
     rows = live.table.embeddings
     distances, positions = faiss.knn(queries, rows, size)
-    largest = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64).max())
+    largest = np.sqrt(np.einsum("rd,rd->r", rows, rows, dtype=np.float64).max())
     lengths = np.sqrt(np.einsum("qd,qd->q", queries, queries, dtype=np.float64))
     error = float32_error(live.dim, lengths + largest)
     reach = (distances[:, -1].astype(np.float64) - error) / live.grid.step**2

@@ -152,7 +152,8 @@ class KNNClassifier(MemoryClassifier):
         return self._train(objective, inputs, classes, config, network=twin)
 
     def _reduction(self) -> Reduction:
-        return get_reduction("knn", reading(self.k, self.search, candidates=self.candidates))
+        candidates = self.candidates if self.search == "pq" else None
+        return get_reduction("knn", reading(self.k, self.search, candidates=candidates))
 
     def _attention(self) -> Attention:
         return PLAIN
