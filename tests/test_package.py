@@ -31,11 +31,13 @@ def test_touching_a_name_loads_what_it_needs():
 
 def test_the_public_names_are_few_and_known():
     assert sorted(erasable.__all__) == [
+        "KNNClassifier",
         "Memory",
         "ParametricClassifier",
         "Receipt",
         "SPMClassifier",
         "__version__",
+        "convert",
         "declare",
         "load",
     ]

@@ -7,6 +7,7 @@ from erasable.bench._report import write_report
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
+from erasable.bench._votes_page import votes_page
 
 __all__ = [
     "Answers",
@@ -21,5 +22,6 @@ __all__ = [
     "render_table",
     "run_demo",
     "run_teaser",
+    "votes_page",
     "write_report",
 ]

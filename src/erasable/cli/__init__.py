@@ -47,7 +47,8 @@ def in_words_of_the_command_line(message: str) -> str:
     """Name options instead of the keyword arguments that the library's messages name."""
     options = r"\b(missing_ok|skip_forgotten|reinstate|overwrite)=True"
     message = re.sub(options, lambda found: "--" + found[1].replace("_", "-"), message)
-    return re.sub(r"^(add|forget|fit|find)\(\): ", "", message)
+    message = message.replace("exclude_ids", "--exclude-own")
+    return re.sub(r"^(add|forget|fit|find|votes_page)\(\): ", "", message)
 
 
 def main() -> None:

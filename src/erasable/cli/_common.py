@@ -13,6 +13,8 @@ import typer
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from erasable.memory import Memory
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of the model.")]
@@ -29,6 +31,52 @@ Groups = Annotated[
 Classes = Annotated[
     list[str] | None, typer.Option("--class", metavar="CLASS", help="A class; can be repeated.")
 ]
+ReadReduction = Annotated[
+    str | None,
+    typer.Option(
+        "--reduction",
+        help="How to read the memory: prototypes, rows, neighbours or gaussian; default: as saved.",
+    ),
+]
+ReadK = Annotated[
+    int | None, typer.Option("--k", help="Number of neighbours that vote; default: as saved.")
+]
+ReadSearch = Annotated[
+    str | None,
+    typer.Option("--search", help="How neighbours are found: exact or pq; default: as saved."),
+]
+ReadAttention = Annotated[
+    str | None,
+    typer.Option(
+        "--attention", help="How rows are scored: learnt or similarity; default: as saved."
+    ),
+]
+ReadTemperature = Annotated[
+    float | None,
+    typer.Option("--temperature", help="What scores are divided by; default: as saved."),
+]
+
+
+def chosen(estimator: "BaseEstimator", **options: Any) -> dict[str, Any]:
+    """Return the options that were given, to be set as parameters of an estimator.
+
+    Raises:
+        ArgumentError: If this kind of model does not have one of them.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    known = estimator.get_params(deep=False)
+    unknown = [f"--{name.replace('_', '-')}" for name in given if name not in known]
+    if unknown:
+        raise ArgumentError(
+            f"Expected options of {type(estimator).__name__}, but got {', '.join(unknown)}."
+        )
+    return given
+
+
+def require_file(path: Path | None) -> None:
+    """Refuse, before any work is done, a place for a file that is a directory."""
+    if path is not None and path.is_dir():
+        raise ArgumentError(f"Expected a file to write to, but {path} is a directory.")
 
 
 def emit(document: dict[str, Any], *, as_json: bool, lines: Iterable[str]) -> None:

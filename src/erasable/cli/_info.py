@@ -1,10 +1,12 @@
 """``erasable info``."""
 
+from typing import Any
+
 from erasable.cli._common import AsJson, ModelPath, emit
 
 
 def info(model: ModelPath, as_json: AsJson = False) -> None:
-    """Describe a model: rows, classes, digests, and what its weights were trained on.
+    """Describe a model: kind, rows, how it reads them, and what its weights were trained on.
 
     \b
     Examples:
@@ -14,14 +16,17 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
     from erasable.models import load
 
     classifier = load(model)
-    memory, encoder = classifier.memory, classifier.network_.encoder
+    memory, network = classifier.memory, classifier.network_
     sources = classifier.provenance_.sources
+    parameters = classifier.get_params(deep=False)
     document = {
+        "kind": type(classifier).__name__,
         "rows": len(memory),
         "classes": memory.classes,
         "dim": memory.dim,
-        "encoder": encoder.name,
-        "reduction": classifier.reduction,
+        "encoder": network.encoder.name,
+        "set_encoder": None if network.set_encoder is None else network.set_encoder.name,
+        **_reading(parameters),
         "input_shape": list(classifier.input_shape_),
         "digest": memory.digest,
         "weights_digest": classifier.weights_digest,
@@ -29,5 +34,23 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
         "trained_on": [{"basis": s.basis, "name": s.name} for s in sources],
     }
     trained = ", ".join(f"{s.name} ({s.basis})" for s in sources) or "nothing: weights as drawn"
-    lines = [f"{name:15} {value}" for name, value in document.items() if name != "trained_on"]
+    lines = [
+        f"{name.replace('_', ' '):15} {value}"
+        for name, value in document.items()
+        if name != "trained_on" and value is not None
+    ]
     emit(document, as_json=as_json, lines=[*lines, f"{'trained on':15} {trained}"])
+
+
+def _reading(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that matter for how this model reads its memory."""
+    relevant = {
+        "prototypes": ("attention", "temperature"),
+        "rows": ("attention", "temperature"),
+        "neighbours": ("k", "search", "attention", "temperature"),
+        "gaussian": ("temperature",),
+        "knn": ("k", "search"),
+    }
+    reduction = parameters.get("reduction", "knn")
+    names = relevant.get(reduction, ("k", "search", "attention", "temperature"))
+    return {"reduction": reduction, **{name: parameters[name] for name in names}}

@@ -1,11 +1,24 @@
 """``erasable predict``."""
 
+import io
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, DataPath, ModelPath, emit
+from erasable.cli._common import (
+    AsJson,
+    DataPath,
+    ModelPath,
+    ReadAttention,
+    ReadK,
+    ReadReduction,
+    ReadSearch,
+    ReadTemperature,
+    chosen,
+    emit,
+    require_file,
+)
 
 
 def predict(
@@ -14,31 +27,51 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="Write labels, probabilities and classes to an .npz file.")
     ] = None,
+    reduction: ReadReduction = None,
+    k: ReadK = None,
+    search: ReadSearch = None,
+    attention: ReadAttention = None,
+    temperature: ReadTemperature = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict a label for each input of DATA; with labels in DATA, also print the accuracy.
+
+    The memory can be read in another way than after training; the model on disk stays as it is.
 
     \b
     Examples:
       erasable predict model queries.npz
       erasable predict model queries.npz --out predictions.npz --json
+      erasable predict model queries.npz --reduction gaussian
     """
     import numpy as np
 
     from erasable.data import read_arrays
+    from erasable.files import write_atomically
     from erasable.models import load
 
+    require_file(out)
     arrays = read_arrays(data)
     classifier = load(model)
+    classifier.set_params(
+        **chosen(
+            classifier,
+            reduction=reduction,
+            k=k,
+            search=search,
+            attention=attention,
+            temperature=temperature,
+        )
+    )
     probabilities = classifier.predict_proba(arrays.X)
     labels = classifier.classes_[probabilities.argmax(axis=1)]
     best = probabilities.max(axis=1)
     accuracy = None if arrays.y is None else float(np.mean(labels == arrays.y))
     if out is not None:
-        names = labels.astype(str) if labels.dtype == object else labels
-        classes = classifier.classes_
-        classes = classes.astype(str) if classes.dtype == object else classes
-        np.savez(out, labels=names, probabilities=probabilities, classes=classes)
+        file = io.BytesIO()
+        names, classes = _plain(labels), _plain(classifier.classes_)
+        np.savez(file, labels=names, probabilities=probabilities, classes=classes)
+        write_atomically(out, file.getvalue())
     lines = (
         []
         if out
@@ -53,3 +86,8 @@ def predict(
         as_json=as_json,
         lines=lines,
     )
+
+
+def _plain(labels: Any) -> Any:
+    """Return labels as an array that needs no pickle: of mixed types, as text."""
+    return labels.astype(str) if labels.dtype == object else labels

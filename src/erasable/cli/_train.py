@@ -2,21 +2,65 @@
 
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, DataPath, ModelPath, emit, say
+from erasable.cli._common import AsJson, DataPath, ModelPath, chosen, emit, say
+from erasable.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from erasable.models._memory_classifier import MemoryClassifier
 
 
 def train(
     model: ModelPath,
     data: DataPath,
     test: Annotated[Path | None, typer.Option(help="An .npz file to measure accuracy on.")] = None,
+    kind: Annotated[
+        str, typer.Option(help="spm: rows vote as trained; knn: nearest rows vote equally.")
+    ] = "spm",
     encoder: Annotated[
-        str, typer.Option(help="auto, identity, random_features, mlp or small_cnn.")
+        str,
+        typer.Option(help="auto, identity, random_features, mlp, small_cnn, fast_cnn or resnet18."),
     ] = "auto",
-    reduction: Annotated[str, typer.Option(help="prototypes or rows.")] = "prototypes",
+    init: Annotated[
+        Path | None,
+        typer.Option(help="Start from the encoder of a saved model or a .safetensors file."),
+    ] = None,
+    encoder_lr_factor: Annotated[
+        float, typer.Option(help="Factor on the encoder's learning rate.")
+    ] = 1.0,
+    reduction: Annotated[
+        str | None,
+        typer.Option(help="spm: prototypes (default), rows, neighbours or gaussian."),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(help="Neighbours that vote; default: spm 256, knn 50.")
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option(help="How neighbours are found: exact (default) or pq.")
+    ] = None,
+    attention: Annotated[
+        str | None, typer.Option(help="spm: scores learnt (default) or similarity.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="spm: what scores are divided by; default: 1.")
+    ] = None,
+    set_encoder: Annotated[
+        str | None,
+        typer.Option(help="spm: none (default), or graph, which needs --support-size."),
+    ] = None,
+    support_size: Annotated[
+        int | None,
+        typer.Option(help="spm: rows drawn per batch to be its memory; default: the batch itself."),
+    ] = None,
+    support_sampling: Annotated[
+        str | None, typer.Option(help="spm: uniform (default) or balanced over classes.")
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="spm: batches drawn auto (default), uniform or classes.")
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the rows; 0 trains nothing.")] = 30,
     batch_size: Annotated[int, typer.Option(help="Rows per step.")] = 128,
     learning_rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 0.1,
@@ -35,25 +79,31 @@ def train(
     Examples:
       erasable train model rows.npz --test test.npz
       erasable train model rows.npz --encoder small_cnn --epochs 20 --augmentation crop
+      erasable train model rows.npz --reduction neighbours --k 50
+      erasable train model rows.npz --kind knn --k 20
+      erasable train model rows.npz --init pretrained-model --encoder-lr-factor 0.1
     """
     from erasable.data import read_arrays
     from erasable.errors import StoreError
-    from erasable.models import SPMClassifier, load
     from erasable.store import ModelDirectory
 
     is_there = ModelDirectory(model).exists
     if is_there and not overwrite:
         raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
-    rows = read_arrays(data, needs_labels=True)
-    held_out = read_arrays(test, needs_labels=True) if test else None
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
-    # Fitting the model that is there, not a new one, keeps its tombstones: rows that were forgotten
-    # from it are refused before training begins.
-    classifier = (load(model) if is_there else SPMClassifier()).set_params(
+    wanted = _new(
+        kind,
         encoder=encoder,
-        encoder_options=None,
         reduction=reduction,
+        k=k,
+        search=search,
+        attention=attention,
+        temperature=temperature,
+        set_encoder=set_encoder,
+        support_size=support_size,
+        support_sampling=support_sampling,
+        sampler=sampler,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
@@ -63,28 +113,79 @@ def train(
         checkpoint=partial,
         verbose=not as_json,
     )
+    rows = read_arrays(data, needs_labels=True)
+    held_out = read_arrays(test, needs_labels=True) if test else None
+    classifier = _in_place_of(model, wanted) if is_there else wanted
     if partial.exists():
         say(f"Going on with the training in {partial}.")
     try:
-        classifier.fit(rows.X, rows.y, ids=rows.ids, groups=rows.groups)
+        classifier.fit(
+            rows.X,
+            rows.y,
+            ids=rows.ids,
+            groups=rows.groups,
+            init=init,
+            encoder_lr_factor=encoder_lr_factor,
+        )
     except KeyboardInterrupt:
         say(f"Stopped. Run the same command again to go on; the state is in {partial}.")
         raise typer.Exit(130) from None
     classifier.save(model, overwrite=overwrite)
     shutil.rmtree(partial, ignore_errors=True)
     accuracy = None if held_out is None else classifier.score(held_out.X, held_out.y)
+    adaptation = None if init is None else classifier.adaptation_
     emit(
         {
             "model": str(model),
+            "kind": type(classifier).__name__,
             "rows": len(classifier.memory),
             "classes": classifier.memory.classes,
             "digest": classifier.memory.digest,
             "weights_digest": classifier.weights_digest,
+            "adaptation": adaptation,
             "test_accuracy": accuracy,
         },
         as_json=as_json,
         lines=[
             f"{model}: {len(classifier.memory)} rows, {len(classifier.memory.classes)} classes",
+            *([] if adaptation is None else _adapted(adaptation)),
             *([] if accuracy is None else [f"test accuracy {accuracy:.2%}"]),
         ],
     )
+
+
+def _new(kind: str, **options: Any) -> "MemoryClassifier":
+    from erasable.models import KNNClassifier, SPMClassifier
+
+    kinds: dict[str, type[MemoryClassifier]] = {"spm": SPMClassifier, "knn": KNNClassifier}
+    if kind not in kinds:
+        raise ArgumentError(f"Expected --kind spm or knn, but got {kind!r}.")
+    classifier = kinds[kind]()
+    classifier.set_params(**chosen(classifier, **options))
+    return classifier
+
+
+def _in_place_of(model: Path, wanted: "MemoryClassifier") -> "MemoryClassifier":
+    """Return what takes a model's place, so that what was forgotten from it stays forgotten.
+
+    Fitting the model that is there, not a new one, keeps its tombstones: rows that were forgotten
+    from it are refused before training begins; for one of another kind, when it is saved.
+    """
+    from erasable.models import load
+
+    there = load(model)
+    if type(there) is not type(wanted):
+        return wanted
+    there.set_params(**wanted.get_params(deep=False))
+    return there
+
+
+def _adapted(accuracies: dict[str, float | None]) -> list[str]:
+    """Say what training made of weights that came from elsewhere."""
+    words = {
+        "before": "accuracy on these rows before, of the model in --init",
+        "after": "accuracy on these rows after, each without its own vote",
+    }
+    return [
+        f"{words[name]}: {value:.2%}" for name, value in accuracies.items() if value is not None
+    ]
