@@ -93,7 +93,8 @@ def test_both_weights_learn():
 
 
 @pytest.mark.parametrize(
-    ("scale", "expected"), [("sqrt", 0.25), ("none", 1.0), (3, 3.0), (0.5, 0.5)]
+    ("scale", "expected"),
+    [("sqrt", 0.25), ("none", 1.0), (3, 3.0), (0.5, 0.5), (np.float32(0.5), 0.5)],
 )
 def test_scale_factor_of(scale, expected):
     assert scale_factor(scale, 16) == expected

@@ -1,8 +1,10 @@
 """The laws of deletion for the memory, read through each of its views."""
 
 import numpy as np
+import torch
 
 from conformance import DeletionLaws, columns
+from erasable.fusion import Reading, get_reduction
 from erasable.memory import Memory, PrototypesView, RowsView
 
 
@@ -73,3 +75,79 @@ class TestPrototypesReading(MemoryLaws):
 
     def read(self, subject, queries):
         return softmax(queries @ PrototypesView(subject).means.T)
+
+
+class ReductionLaws(MemoryLaws):
+    """A memory read by a reduction, which may keep what it derived from the rows."""
+
+    is_reading_only = True
+    max_examples = 12
+    reduction = "rows"
+    k = 256
+
+    def build(self, rows):
+        memory = super().build(rows)
+        if rows:
+            self.read(memory, np.zeros((1, self.dim)))  # what is kept must follow from here on
+        return memory
+
+    def read(self, subject, queries):
+        reduction = get_reduction(self.reduction, Reading(self.k))
+        return reduction.log_probabilities(torch.from_numpy(queries), subject).exp().numpy()
+
+
+class TestRowsReduction(ReductionLaws):
+    """Attention over every row."""
+
+
+class TestPrototypesReduction(ReductionLaws):
+    """Attention over class means."""
+
+    reduction = "prototypes"
+
+
+_RESCALES = "check_forgetting_a_class_only_rescales_the_others_when_read"
+_NEIGHBOURS = {_RESCALES: "where a class leaves, rows farther off become neighbours"}
+_GAUSSIAN = {_RESCALES: "a class that leaves takes its share of the covariance along"}
+_ALL_VOTE = {
+    "check_a_reading_follows_the_labels_of_near_rows_when_read": (
+        "with more votes than rows, distance does not matter"
+    )
+}
+
+
+class TestFewNeighbours(ReductionLaws):
+    """Attention over fewer rows than there are."""
+
+    reduction = "neighbours"
+    k = 2
+    exempt = _NEIGHBOURS
+
+
+class TestAllNeighbours(ReductionLaws):
+    """Attention over as many rows as there may be."""
+
+    reduction = "neighbours"
+
+
+class TestGaussian(ReductionLaws):
+    """Class means in the metric of the rows, which follows the rows."""
+
+    reduction = "gaussian"
+    exempt = _GAUSSIAN
+
+
+class TestFewVoters(ReductionLaws):
+    """Equal votes of the nearest rows."""
+
+    reduction = "knn"
+    k = 3
+    crowd = 3
+    exempt = _NEIGHBOURS
+
+
+class TestAllVoters(ReductionLaws):
+    """Equal votes of every row."""
+
+    reduction = "knn"
+    exempt = _ALL_VOTE

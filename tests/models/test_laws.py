@@ -1,23 +1,28 @@
-"""The laws of deletion for `SPMClassifier`: untrained and trained, in memory and on disk."""
+"""The laws of deletion for classifiers with a memory: untrained, trained, in memory, on disk."""
 
 import copy
 import itertools
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 
 from conformance import DeletionLaws, Scene, ToyRow, columns, scenes
-from erasable import SPMClassifier, load
+from erasable import KNNClassifier, SPMClassifier, load
 from models.toys import TINY, blobs
 
-_START = [63.5, -63.25, 63.125]
+_START = [63.5, -63.25, 63.125, 62.5]
 
 _EXEMPT = {
     "check_a_refused_add_names_every_problem": (
         "inputs are checked before they are encoded, labels before ids: one problem at a time"
     ),
 }
+_RESCALES = "check_forgetting_a_class_only_rescales_the_others_when_read"
+_NEIGHBOURS = {**_EXEMPT, _RESCALES: "where a class leaves, rows farther off become neighbours"}
+_GAUSSIAN = {**_EXEMPT, _RESCALES: "a class that leaves takes its share of the covariance along"}
 
 
 def _whole(scene):
@@ -54,6 +59,8 @@ class ClassifierLaws(DeletionLaws):
     def build(self, rows):
         subject = self.start()
         self.add(subject, rows)
+        if rows:
+            self.read(subject, np.zeros((1, self.dim)))  # what is kept must follow from here on
         return subject
 
     def add(self, subject, rows, *, reinstate=False, skip_forgotten=False):
@@ -90,12 +97,19 @@ class ClassifierLaws(DeletionLaws):
         return subject.predict_proba(queries)
 
 
-def untrained(encoder, reduction, **options):
-    """Return an empty model: its one row came and went."""
-    model = SPMClassifier(encoder, reduction, random_state=0, **options)
-    model.remember([_START], ["x"], ids=["the first row"])
+def emptied(model, dim=3):
+    """Return a model that is set up but empty: its one row came and went."""
+    model.remember([_START[:dim]], ["x"], ids=["the first row"])
     model.forget(ids=["the first row"])
     return model
+
+
+def untrained(encoder, reduction, **options):
+    """Return an empty model that was never trained."""
+    return emptied(SPMClassifier(encoder, reduction, random_state=0, **options))
+
+
+FEATURES = {"dim": 32, "gamma": 0.1}
 
 
 class TestIdentityPrototypes(ClassifierLaws):
@@ -108,20 +122,118 @@ class TestIdentityPrototypes(ClassifierLaws):
 class TestRandomFeaturesRows(ClassifierLaws):
     """Random features, attention over rows."""
 
+    is_reading_only = True
+
     def start(self):
-        return untrained("random_features", "rows", encoder_options={"dim": 32, "gamma": 0.1})
+        return untrained("random_features", "rows", encoder_options=FEATURES)
+
+
+class TestIdentityRows(ClassifierLaws):
+    """Attention over rows as they are."""
+
+    is_reading_only = True
+
+    def start(self):
+        return untrained("identity", "rows")
+
+
+class TestIdentityNeighbours(ClassifierLaws):
+    """Attention over the three nearest rows."""
+
+    is_reading_only = True
+    exempt = _NEIGHBOURS
+
+    def start(self):
+        return untrained("identity", "neighbours", k=3)
+
+
+class TestIdentityGaussian(ClassifierLaws):
+    """Class means in the metric of the rows as they are."""
+
+    is_reading_only = True
+    exempt = _GAUSSIAN
+
+    def start(self):
+        return untrained("identity", "gaussian")
+
+
+class TestRandomFeaturesPrototypes(ClassifierLaws):
+    """Random features, class means."""
+
+    is_reading_only = True
+
+    def start(self):
+        return untrained("random_features", "prototypes", encoder_options=FEATURES)
+
+
+class TestRandomFeaturesNeighbours(ClassifierLaws):
+    """Random features, attention over the three nearest rows."""
+
+    is_reading_only = True
+    exempt = _NEIGHBOURS
+
+    def start(self):
+        return untrained("random_features", "neighbours", k=3, encoder_options=FEATURES)
+
+
+class TestRandomFeaturesGaussian(ClassifierLaws):
+    """Random features: more of them than there are rows."""
+
+    is_reading_only = True
+    exempt = _GAUSSIAN
+
+    def start(self):
+        return untrained("random_features", "gaussian", encoder_options=FEATURES)
+
+
+class TestNearestNeighbours(ClassifierLaws):
+    """Equal votes of the three nearest rows."""
+
+    crowd = 3
+    exempt = _NEIGHBOURS
+
+    def start(self):
+        return emptied(KNNClassifier("identity", k=3))
+
+
+class GraphLaws(ClassifierLaws):
+    """Rows that attend to each other; with weights, so that they hear something."""
+
+    dim = 4
+    reduction = "prototypes"
+
+    def start(self):
+        model = SPMClassifier("identity", self.reduction, set_encoder="graph", epochs=0)
+        emptied(model, self.dim)
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for weight in model.network_.set_encoder.parameters():
+                weight.copy_(torch.randn(weight.shape, generator=generator))
+        return model
+
+
+class TestGraphPrototypes(GraphLaws):
+    """Class means of rows that attend to each other."""
+
+
+class TestGraphRows(GraphLaws):
+    """Attention over rows that attend to each other."""
+
+    is_reading_only = True
+    reduction = "rows"
 
 
 class TrainedLaws(ClassifierLaws):
     """A network trained on other rows, which were then forgotten."""
 
-    reduction = "prototypes"
+    kind = SPMClassifier
+    options: ClassVar[dict] = {"reduction": "prototypes"}
 
     @pytest.fixture(autouse=True)
     def _fit(self):
         # Anew for each test, because each test has its own keys.
         X, y = blobs(40, dim=self.dim)
-        model = SPMClassifier(**TINY, reduction=self.reduction, epochs=3)
+        model = self.kind(**TINY, **self.options, epochs=3)
         model.fit(X, y, ids=[f"fit {i}" for i in range(len(y))])
         model.forget(classes=["a", "b"])
         self.fitted = model
@@ -137,7 +249,34 @@ class TestTrainedPrototypes(TrainedLaws):
 class TestTrainedRows(TrainedLaws):
     """A trained network read by attention over rows."""
 
-    reduction = "rows"
+    is_reading_only = True
+    options: ClassVar[dict] = {"reduction": "rows"}
+
+
+class TestTrainedNeighbours(TrainedLaws):
+    """A trained network read by attention over the three nearest rows."""
+
+    is_reading_only = True
+    options: ClassVar[dict] = {"reduction": "neighbours", "k": 3}
+    exempt = _NEIGHBOURS
+
+
+class TestTrainedGaussian(TrainedLaws):
+    """A trained network read by class means in the metric of the rows."""
+
+    is_reading_only = True
+    options: ClassVar[dict] = {"reduction": "gaussian"}
+    exempt = _GAUSSIAN
+
+
+class TestTrainedNearestNeighbours(TrainedLaws):
+    """A network trained under a head, read by equal votes of the three nearest rows."""
+
+    is_reading_only = True
+    kind = KNNClassifier
+    options: ClassVar[dict] = {"k": 3}
+    crowd = 3
+    exempt = _NEIGHBOURS
 
 
 class OnDisk:

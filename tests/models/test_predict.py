@@ -14,12 +14,13 @@ from models.toys import TINY, blobs, fitted, names, remembering
 
 QUERIES = blobs(7, seed=11)[0]
 both = pytest.mark.parametrize("reduction", ["prototypes", "rows"])
+every = pytest.mark.parametrize("reduction", ["prototypes", "rows", "neighbours", "gaussian"])
 
 
 # -- probabilities --------------------------------------------------------------------------------
 
 
-@both
+@every
 def test_probabilities_sum_to_one(reduction):
     probabilities = fitted(reduction=reduction).predict_proba(QUERIES)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-12)
@@ -39,7 +40,7 @@ def test_predict_is_the_most_probable_class(reduction):
     assert model.predict(QUERIES).tolist() == expected.tolist()
 
 
-@both
+@every
 def test_a_trained_model_tells_its_classes_apart(reduction):
     X, y = blobs(40, seed=1)
     assert fitted(reduction=reduction, epochs=5).score(X, y) > 0.9
@@ -111,7 +112,7 @@ def test_alignment_tells_types_apart():
 # -- leaving out the own row ----------------------------------------------------------------------
 
 
-@both
+@every
 def test_excluding_a_row_equals_never_having_stored_it(reduction):
     X, y = blobs(12)
     model = remembering(12, reduction=reduction)
@@ -119,31 +120,46 @@ def test_excluding_a_row_equals_never_having_stored_it(reduction):
     for place in range(12):
         keep = np.arange(12) != place
         other = SPMClassifier("identity", reduction).remember(X[keep], np.array(y)[keep].tolist())
-        np.testing.assert_allclose(got[[place]], other.predict_proba(X[[place]]), atol=1e-9)
+        np.testing.assert_allclose(got[[place]], other.predict_proba(X[[place]]), atol=1e-8)
 
 
-@both
+@every
+def test_votes_without_a_row_are_those_of_a_model_that_never_stored_it(reduction):
+    X, y = blobs(12)
+    model = remembering(12, reduction=reduction)
+    got = model.votes(X, top=12, exclude_ids=names(12))
+    for place in range(12):
+        keep = [i for i in range(12) if i != place]
+        other = SPMClassifier("identity", reduction)
+        other.remember(X[keep], [y[i] for i in keep], ids=[names(12)[i] for i in keep])
+        expected = other.votes(X[[place]], top=12)
+        assert got.ids[place].tolist() == [*expected.ids[0], None]
+        np.testing.assert_allclose(got.weights[place, :11], expected.weights[0], atol=1e-8)
+        assert (got.labels[place, 11], got.weights[place, 11]) == (None, 0)
+
+
+@every
 def test_none_excludes_nothing(reduction):
     model = remembering(reduction=reduction)
     got = model.predict_proba(QUERIES, exclude_ids=[None] * len(QUERIES))
     np.testing.assert_allclose(got, model.predict_proba(QUERIES), atol=1e-12)
 
 
-@both
+@every
 def test_excluding_the_only_row_of_a_class_leaves_probability_zero(reduction):
     X, y = blobs(3, classes=("a", "b", "c"))
     model = SPMClassifier("identity", reduction).remember(X, y, ids=names(3))
     assert model.predict_proba(X[:1], exclude_ids=["row-number-0"])[0, 0] == 0
 
 
-@both
+@every
 def test_excluding_the_only_row_is_refused(reduction):
     model = SPMClassifier("identity", reduction).remember([[1.0, 2.0]], ["a"], ids=["only"])
     with pytest.raises(StateError, match="only one left"):
         model.predict_proba([[1.0, 2.0]], exclude_ids=["only"])
 
 
-@both
+@every
 def test_excluding_changes_nothing_in_the_model(reduction):
     model = remembering(reduction=reduction)
     before = model.predict_proba(QUERIES)
@@ -171,7 +187,7 @@ def test_votes_have_one_row_per_query(reduction):
     assert shapes == [(7, 3), (7, 3), (7, 3), (7,)]
 
 
-@both
+@every
 def test_votes_are_sorted(reduction):
     weights = fitted(reduction=reduction).votes(QUERIES, top=9).weights
     assert (np.diff(weights, axis=1) <= 0).all()
@@ -208,7 +224,7 @@ def test_votes_of_prototypes_sum_to_logits():
     np.testing.assert_allclose(np.diff(logits, axis=1), expected, atol=1e-9)
 
 
-@both
+@every
 def test_the_rest_is_what_the_top_leaves_out(reduction):
     model = fitted(reduction=reduction)
     every, few = model.votes(QUERIES, top=40), model.votes(QUERIES, top=5)
@@ -264,7 +280,7 @@ def test_the_identity_embeds_inputs_as_they_are():
 # -- what a prediction may depend on --------------------------------------------------------------
 
 
-@both
+@every
 def test_predictions_do_not_depend_on_the_batch(reduction):
     X = blobs(600, seed=4)[0]
     model = fitted(reduction=reduction)
@@ -282,7 +298,7 @@ def test_predictions_of_a_convolutional_network_do_not_depend_on_the_batch():
     np.testing.assert_allclose(together[::29], alone, rtol=0, atol=1e-5)
 
 
-@both
+@every
 def test_predictions_do_not_depend_on_the_order_of_rows(reduction):
     X, y = blobs(40)
     order = np.random.default_rng(3).permutation(40)
@@ -308,6 +324,99 @@ def test_the_reduction_changes_without_refitting():
     assert not np.allclose(rows, prototypes)
     np.testing.assert_array_equal(
         model.set_params(reduction="prototypes").predict_proba(QUERIES), prototypes
+    )
+
+
+@every
+def test_a_reduction_that_comes_back_predicts_the_same_bits(reduction):
+    model = fitted(reduction=reduction, k=5)
+    before = model.predict_log_proba(QUERIES)
+    for other in ("prototypes", "rows", "neighbours", "gaussian"):
+        model.set_params(reduction=other).predict(QUERIES)
+    model.set_params(reduction=reduction)
+    np.testing.assert_array_equal(model.predict_log_proba(QUERIES), before)
+
+
+@pytest.mark.parametrize("reduction", ["prototypes", "rows", "neighbours"])
+def test_similarity_is_attention_with_the_identity_for_weights(reduction):
+    model = fitted(reduction=reduction)
+    similar = model.set_params(attention="similarity").predict_proba(QUERIES)
+    fusion = model.set_params(attention="learnt").network_.fusion
+    with torch.no_grad():
+        fusion.W_q.copy_(torch.eye(8))
+        fusion.W_k.copy_(torch.eye(8))
+    np.testing.assert_allclose(similar, model.predict_proba(QUERIES), rtol=0, atol=1e-12)
+
+
+@both
+def test_attention_changes_and_comes_back_without_refitting(reduction):
+    model = fitted(reduction=reduction)
+    before, digest = model.predict_log_proba(QUERIES), model.weights_digest
+    similar = model.set_params(attention="similarity").predict_log_proba(QUERIES)
+    assert not np.allclose(similar, before)
+    assert model.weights_digest == digest
+    model.set_params(attention="learnt")
+    np.testing.assert_array_equal(model.predict_log_proba(QUERIES), before)
+
+
+def test_training_with_similarity_leaves_the_projections_as_they_were():
+    fusion = fitted(attention="similarity").network_.fusion
+    assert torch.equal(fusion.W_q, torch.eye(8))
+    assert torch.equal(fusion.W_k, torch.eye(8))
+
+
+@every
+def test_the_temperature_divides_differences_of_logits(reduction):
+    def gap(model):
+        logs = model.predict_log_proba(QUERIES)
+        return logs[:, 1] - logs[:, 0]
+
+    # One row per class: then votes of rows are a softmax over two scores as well.
+    model = SPMClassifier("identity", reduction).remember(
+        [[1.0, 0, 0, 2], [0, 1, 1, 0]], ["a", "b"]
+    )
+    cold, warm = gap(model), gap(model.set_params(temperature=4.0))
+    np.testing.assert_allclose(4 * warm, cold, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(gap(model.set_params(temperature=1.0)), cold)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("attention", "learned"),
+        ("temperature", 0.0),
+        ("temperature", "warm"),
+        ("k", 0),
+        ("k", 2.5),
+        ("search", "fuzzy"),
+    ],
+)
+def test_a_way_to_read_that_there_is_not_is_refused(name, value):
+    model = fitted(reduction="neighbours").set_params(**{name: value})
+    with pytest.raises(ArgumentError, match=repr(value)):
+        model.predict(QUERIES)
+
+
+@pytest.mark.parametrize(("name", "value"), [("attention", "learned"), ("temperature", -1.0)])
+def test_a_way_to_read_that_there_is_not_is_refused_before_training(name, value):
+    with pytest.raises(ArgumentError, match=repr(value)):
+        fitted(**{name: value})
+
+
+def test_equal_votes_are_another_classifiers_business():
+    with pytest.raises(ArgumentError, match="Expected KNNClassifier for the reduction 'knn'"):
+        fitted(reduction="knn")
+
+
+@every
+def test_predictions_follow_what_was_forgotten_since_the_last_one(reduction):
+    X, y = blobs(40)
+    model = remembering(reduction=reduction)
+    model.predict(QUERIES)
+    model.forget(ids=names(10))
+    other = SPMClassifier("identity", reduction).remember(X[10:], y[10:], ids=names(40)[10:])
+    np.testing.assert_allclose(
+        model.predict_proba(QUERIES), other.predict_proba(QUERIES), rtol=0, atol=1e-12
     )
 
 
@@ -385,3 +494,13 @@ def test_a_deep_copy_forgets_by_itself():
     before = model.memory.digest
     copy.deepcopy(model).forget(classes=["a"])
     assert model.memory.digest == before
+
+
+@every
+def test_a_deep_copy_that_forgets_leaves_the_originals_predictions(reduction):
+    model = fitted(reduction=reduction)
+    before = model.predict_log_proba(QUERIES)
+    twin = copy.deepcopy(model)
+    twin.forget(ids=names(9))
+    assert not np.array_equal(twin.predict_log_proba(QUERIES), before)
+    np.testing.assert_array_equal(model.predict_log_proba(QUERIES), before)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from erasable import SPMClassifier, declare, load
+from erasable.encoders import _registry as registry
 from erasable.encoders import register_encoder
 from erasable.errors import StateError, StoreError
 from models.toys import TINY, blobs, fitted, names, own_network, remembering
@@ -53,7 +54,8 @@ def test_a_lost_record_does_not_load_as_a_better_level(tmp_path, damage):
         load(tmp_path / "m")
 
 
-def test_a_registered_name_may_stand_for_trained_weights():
+def test_a_registered_name_may_stand_for_trained_weights(monkeypatch):
+    monkeypatch.setattr(registry, "_ENCODERS", dict(registry._ENCODERS))
     trained = fitted()
     register_encoder("trained before", lambda shape: trained.encoder_)
     X, y = blobs(4)

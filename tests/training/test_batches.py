@@ -132,3 +132,46 @@ def test_one_row_less_than_eight_per_class_is_grouped():
 
 def test_a_single_row_is_one_batch():
     assert split(np.array([0]), 8, needs_partners=True) == [[0]]
+
+
+# -- samplers --------------------------------------------------------------------------------------
+
+
+def sampled(sampler, classes, batch_size, *, needs_partners=False):
+    rng = np.random.default_rng(0)
+    batches = epoch_batches(
+        classes, batch_size, rng, needs_partners=needs_partners, sampler=sampler
+    )
+    return [batch.tolist() for batch in batches]
+
+
+@PARTNERS
+@given(drawn=epochs())
+def test_classes_are_drawn_together_when_asked_for(needs_partners, drawn):
+    classes, batch_size, _ = drawn
+    batches = sampled("classes", classes, batch_size, needs_partners=needs_partners)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(classes)))
+    assert lonely(classes, batches) <= 2 * (len(batches) - 1)
+
+
+@PARTNERS
+def test_classes_are_drawn_together_even_if_there_are_few(needs_partners):
+    classes = np.arange(64) % 4
+    batches = sampled("classes", classes, 32, needs_partners=needs_partners)
+    order = [row for batch in batches for row in batch]
+    runs = np.diff(np.flatnonzero(np.diff(classes[order], prepend=-1, append=-1)))
+    assert runs.min() >= 4
+
+
+@PARTNERS
+def test_rows_are_drawn_at_random_when_asked_for(needs_partners):
+    classes = np.arange(800) % 100
+    found = sampled("uniform", classes, 64, needs_partners=needs_partners)
+    assert lonely(classes, found) > 300
+
+
+@pytest.mark.parametrize(("size", "expected"), [(20, "classes"), (400, "uniform")])
+def test_left_alone_the_number_of_classes_decides(size, expected):
+    classes = np.arange(400) % 10
+    found = sampled("auto", classes, size, needs_partners=True)
+    assert found == sampled(expected, classes, size, needs_partners=True)

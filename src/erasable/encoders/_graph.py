@@ -55,9 +55,9 @@ class GraphAttention(SetEncoder):
             neighbours: Embeddings of their neighbours, (rows, k, dim).
             is_there: Which of these count, (rows, k).
         """
-        shape = (*neighbours.shape[:2], self.heads, -1)
+        shape = (*neighbours.shape[:2], *self.score.shape)
         sent = self.send(neighbours).reshape(shape)  # (rows, k, heads, dim / heads)
-        received = self.receive(rows).reshape(len(rows), 1, self.heads, -1)
+        received = self.receive(rows).reshape(len(rows), 1, *self.score.shape)
         scores = (nn.functional.leaky_relu(sent + received, 0.2) * self.score).sum(-1)
         scores = scores.masked_fill(~is_there[:, :, None], -torch.inf)
         peak = scores.amax(1, keepdim=True).detach() if scores.shape[1] else scores

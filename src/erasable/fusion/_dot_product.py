@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, listing
+from erasable.memory import plain
 
 
 def scale_factor(scale: str | float, dim: int) -> float:
@@ -19,6 +20,7 @@ def scale_factor(scale: str | float, dim: int) -> float:
         return 1 / math.sqrt(dim)
     if scale == "none":
         return 1.0
+    scale = plain(scale)
     is_number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
     if is_number and 0 < float(scale) < math.inf:
         return float(scale)
@@ -100,6 +102,7 @@ class DotProductFusion(nn.Module):
         """
         if kind not in ATTENTIONS:
             raise ArgumentError(f"Expected attention {listing(ATTENTIONS)}, but got {kind!r}.")
+        temperature = plain(temperature)
         is_number = isinstance(temperature, (int, float)) and not isinstance(temperature, bool)
         if not is_number or not 0 < temperature < math.inf:
             raise ArgumentError(f"Expected a positive temperature, but got {temperature!r}.")

@@ -31,8 +31,8 @@ def convert(
             the head. Not needed for a `ParametricClassifier`.
         reduction: How the memory is read; ``gaussian`` comes closest to a trained head.
         **parameters: Further parameters of `SPMClassifier`. Embeddings are normalised unless
-            ``normalize="none"``: the other reductions compare by dot products, where long rows would
-            drown the others.
+            ``normalize="none"``: the other reductions compare by dot products, where long rows
+            would drown the others.
 
     Returns:
         A classifier with an empty memory: call ``remember(X, y)`` with the rows it may use.

@@ -110,7 +110,8 @@ class MemoryClassifier(NetworkClassifier):
             start = self._begin(config.seed, tombstones, init)
             provenance = start.provenance
             self.history_ = []
-            vars(self).pop("adaptation_", None)  # of an earlier fit
+            for name in ("adaptation_", "k_scores_"):
+                self.__dict__.pop(name, None)  # of an earlier fit
             if config.epochs and len(inputs) > 1:
                 classes = class_indices(labels, trial.classes)
                 self.history_ = self._learn(inputs, classes, config)

@@ -18,7 +18,8 @@ class Votes:
         weights: Their votes, (queries, top).
         rest: The sum of all other rows' votes, (queries,).
         kind: ``probability``: votes are positive and sum to one over all rows; those of a class sum
-            to its probability. ``logit``: votes sum, per class, to its logit; may be negative.
+            to its probability. ``logit``: votes sum, per class, to its logit (for ``gaussian``, to
+            the linear part of it); may be negative.
     """
 
     ids: npt.NDArray[Any]

@@ -100,12 +100,13 @@ class _Epoch:
         config = self._config
         rng = np.random.default_rng([config.seed, epoch])
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        steps = steps_per_epoch(len(inputs), config.batch_size)
+        batch_size = self._batch_size(len(inputs))
+        steps = steps_per_epoch(len(inputs), batch_size)
         loss, correct, counted = 0.0, 0, 0
         self._module.train()
         batches = epoch_batches(
             classes.numpy(),
-            config.batch_size,
+            batch_size,
             rng,
             needs_partners=self._objective.needs_partners,
             sampler=config.sampler,
@@ -130,6 +131,11 @@ class _Epoch:
             "accuracy": correct / max(1, counted),
             "left_out": float(left_out),
         }
+
+    def _batch_size(self, count: int) -> int:
+        """Return the largest size of a batch; support is drawn from the rows that it leaves."""
+        size = self._config.batch_size
+        return size if self._objective.support is None else min(size, max(2, count // 2))
 
     def _batch(
         self,

@@ -103,7 +103,7 @@ class SeparateSupport(Objective):
 
     def __call__(self, network: nn.Module, batch: Batch) -> StepResult:
         """Read the rows; queries whose class none of them has do not count."""
-        if batch.support is None or batch.support_classes is None:
+        if batch.support is None or batch.support_classes is None or not len(batch.support):
             raise ArgumentError("Expected a batch with support rows, but it has none.")
         labels, index = torch.unique(batch.support_classes, return_inverse=True)
         logs = network(batch.inputs, index, len(labels), batch.support)

@@ -44,7 +44,7 @@ class Support:
         order = rng.permutation(np.flatnonzero(is_free))
         if self.sampling == "uniform":
             return order[: self.size]
-        present = np.unique(classes[batch])
-        share = max(1, self.size // len(present))
+        present = rng.permutation(np.unique(classes[batch]))[: self.size]
+        share = self.size // len(present)
         picked = [order[classes[order] == label][:share] for label in present]
         return rng.permutation(np.concatenate(picked))
