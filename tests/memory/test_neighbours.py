@@ -144,7 +144,7 @@ def test_nothing_to_find_is_an_empty_answer(rows, queries, k, shape):
     assert (found.positions.shape, found.squares.shape) == (shape, shape)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_query_that_is_no_point_has_no_neighbours_and_does_not_hang(value):
     live = live_of(np.arange(300)[:, None])
     found = ExactSearch().nearest(live, np.array([[value], [0.0]]), 2)
@@ -211,3 +211,18 @@ def test_a_missing_candidate_is_not_the_last_row():
 def test_excluded_candidates_do_not_count_as_ties():
     found = kept(live_of([[1], [1], [1]]), [0.0], [0, 1], 1, exclude=0)
     assert found.positions.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("value", [65.0, 5000.0, 1e30])
+def test_a_query_far_outside_the_grid_still_has_neighbours(value):
+    live = live_of(np.arange(10)[:, None])
+    found = ExactSearch().nearest(live, np.array([[value]]), 2)
+    assert found.positions.tolist() == [[9, 8]]
+
+
+def test_ties_within_the_neighbours_are_in_the_order_of_ids():
+    live = LiveRows(1, Grid())
+    records = [Record(row_id, "x", (), None, n) for n, row_id in enumerate(["c", "a", "b"])]
+    live.append(np.ones((3, 1), np.float32), records)
+    found = ExactSearch().nearest(live, np.zeros((1, 1)), 3)
+    assert [live.table.infos[p].id for p in found.positions[0]] == ["a", "b", "c"]

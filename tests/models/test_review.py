@@ -1,16 +1,18 @@
 """Ways in which a promise was once broken."""
 
+import copy
 import sqlite3
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
-from erasable import SPMClassifier, declare, load
+from erasable import KNNClassifier, SPMClassifier, declare, load
 from erasable.encoders import _registry as registry
-from erasable.encoders import register_encoder
-from erasable.errors import StateError, StoreError
+from erasable.encoders import cut, register_encoder
+from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
 from models.toys import TINY, blobs, fitted, names, own_network, remembering
 
 
@@ -182,3 +184,156 @@ def test_a_directory_cannot_choose_where_a_later_fit_writes(tmp_path):
     text = config.read_text().replace('"parameters": {', '"parameters": {"checkpoint": "/tmp/x",')
     config.write_text(text)
     assert load(tmp_path / "m").checkpoint is None
+
+
+class Secretive(nn.Module):
+    """A module that may keep what it learnt where no weight shows it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, inputs):
+        return self.layer(inputs)
+
+
+def test_a_module_that_takes_over_weights_may_still_hide_what_it_learnt():
+    X, y = blobs(40)
+    drawn = SPMClassifier("mlp", epochs=0, random_state=0, encoder_options={"hidden": []})
+    source = nn.Sequential()
+    source.layer = nn.Linear(4, 4)
+    declare(source, "public data")
+    model = SPMClassifier(Secretive(), epochs=0).fit(X, y, ids=names(40), init=source)
+    assert model.forget(ids=names(1)).level == "memory"
+    assert drawn.fit(X, y).forget(ids=[0]).level == "exact"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": -1.0},
+        {"k": 0},
+        {"attention": "x"},
+        {"reduction": "nope"},
+        {"reduction": []},
+        {"search": "zz"},
+        {"set_encoder": "zz"},
+        {"grid_bits": 99},
+    ],
+    ids=str,
+)
+def test_parameters_that_no_fit_would_take_are_not_saved(tmp_path, wrong):
+    model = fitted()
+    model.save(tmp_path / "m")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    model.forget(ids=names(1))
+    with pytest.raises(ArgumentError):
+        model.set_params(**wrong).save(tmp_path / "m")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()} == files
+
+
+def test_a_wrong_k_of_nearest_neighbours_is_not_saved(tmp_path):
+    X, y = blobs(20)
+    model = KNNClassifier("identity", k=3).remember(X, y).set_params(k=0)
+    with pytest.raises(ArgumentError, match="Expected k to be a positive int"):
+        model.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_accuracy_before_is_that_of_the_model_as_it_was():
+    X, y = blobs(40)
+    model = fitted()
+    expected = (model.classes_[model.predict_proba(X, exclude_ids=names(40)).argmax(1)] == y).mean()
+    model.fit(X, y, ids=names(40), init=model)
+    assert model.adaptation_["before"] == expected
+
+
+def test_a_source_without_rows_has_no_accuracy_and_does_no_harm():
+    source = fitted()
+    source.forget(classes=["a", "b"])
+    Z, z = blobs(40, seed=7)
+    model = SPMClassifier(epochs=1, random_state=0).fit(Z, z, ids=names(40, 900), init=source)
+    assert model.adaptation_["before"] is None
+
+
+def test_nothing_trained_nothing_gained():
+    X, y = blobs(40)
+    source = KNNClassifier("identity", k=1).remember(X, y)
+    model = KNNClassifier("identity", k=1, epochs=0).fit(X, y, init=source)
+    assert model.adaptation_["before"] == model.adaptation_["after"]
+
+
+def test_what_the_source_forgot_is_refused():
+    X, y = blobs(40)
+    source = fitted()
+    source.forget(ids=names(3))
+    with pytest.raises(RowIdError, match="were forgotten before"):
+        SPMClassifier(epochs=1, random_state=0).fit(X, y, ids=names(40), init=source)
+
+
+def test_an_edit_of_the_set_encoder_shows_at_the_next_prediction():
+    X, y = blobs(40)
+    model = SPMClassifier("identity", set_encoder="graph").remember(X, y)
+    with torch.no_grad():
+        model.network_.set_encoder.output.weight.normal_()
+    before = model.predict_proba(X)
+    with torch.no_grad():
+        model.network_.set_encoder.output.weight.mul_(-1)
+    expected = copy.deepcopy(model).predict_proba(X)
+    assert not np.allclose(before, expected)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_a_part_of_a_network_trained_here_cannot_be_declared_public():
+    trained = fitted().encoder_
+    last = [name for name, _ in trained.named_modules()][-1]
+    with pytest.raises(StateError, match="was trained here"):
+        declare(cut(trained, last), "ImageNet")
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "balanced"])
+def test_too_few_rows_for_a_support_are_refused(sampling):
+    X, y = blobs(3)
+    model = SPMClassifier(support_size=4, support_sampling=sampling, epochs=1)
+    with pytest.raises(ArgumentError, match="at least 4 rows with support_size"):
+        model.fit(X, y)
+
+
+def test_a_balanced_support_of_lonely_classes_draws_others():
+    X, _ = blobs(9)
+    model = SPMClassifier(support_size=4, support_sampling="balanced", epochs=1, random_state=0)
+    model.fit(X, list(range(9)))
+    assert model.history_[0]["left_out"] == 9
+
+
+def test_a_wrong_support_sampling_is_refused_even_if_unused():
+    X, y = blobs(12)
+    with pytest.raises(ArgumentError, match="Expected support_sampling"):
+        SPMClassifier(support_sampling="magic", epochs=1).fit(X, y)
+
+
+def test_tune_does_not_choose_what_predict_refuses():
+    X, y = blobs(40)
+    model = KNNClassifier("identity", k=5, search="pq", candidates=10).remember(X, y)
+    with pytest.raises(ArgumentError, match="Expected candidates to be an int ≥ k = 20"):
+        model.tune(X, y, ks=[20])
+
+
+def test_tune_settles_ties_as_predict_does():
+    X = np.zeros((3, 2), np.float32)
+    model = KNNClassifier("identity", k=1).remember(X, ["b", "a", "b"], ids=["z", "a", "m"])
+    assert model.predict(X[:1]).tolist() == ["a"]
+    assert model.tune(X[:1], ["a"], ks=[1, 3]).k_scores_[1] == 1
+
+
+def test_an_empty_init_is_refused():
+    X, y = blobs(12)
+    with pytest.raises(ArgumentError, match="Expected init to be"):
+        SPMClassifier(epochs=0).fit(X, y, init="")
+
+
+def test_a_model_is_saved_under_names_that_say_what_they_are(tmp_path):
+    fitted().save(tmp_path / "m")
+    file = next((tmp_path / "m").glob("weights-*.safetensors"))
+    names_there = safetensors.torch.load_file(file)
+    assert {name.partition(".")[0] for name in names_there} == {"encoder", "fusion"}

@@ -64,7 +64,11 @@ def test_balanced_support_has_equal_shares_of_the_classes_of_the_batch(drawn):
     left = Counter(np.delete(classes, batch).tolist())
     share = max(1, size // len(present))
     expected = {c: min(share, left[c]) for c in present if left[c]}
-    assert found == expected if len(present) <= size else found.items() <= expected.items()
+    if len(present) <= size and expected:
+        assert found == expected
+    else:  # some of the classes; or, rather than none, any rows
+        is_any = found.total() == min(size, left.total())
+        assert is_any or found.items() <= expected.items()
 
 
 @SAMPLINGS
@@ -248,7 +252,7 @@ def test_a_factor_scales_the_first_step_of_the_encoder_alone():
         return {key: value - before[key] for key, value in network.named_parameters()}
 
     whole, half = steps(1.0), steps(0.5)
-    inside = {key for key in whole if key.startswith("recursion.layers.0.")}
+    inside = {key for key in whole if key.startswith("encoder.")}
     assert inside
     for key, step in whole.items():
         expected = 0.5 * step if key in inside else step

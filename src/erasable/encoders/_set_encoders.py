@@ -19,7 +19,7 @@ def build_set_encoder(name: str, dim: int, *, seed: int = 0) -> SetEncoder | Non
     """
     if name == "none":
         return None
-    if name not in _SET_ENCODERS:
+    if not isinstance(name, str) or name not in _SET_ENCODERS:
         known = listing(["none", *_SET_ENCODERS])
         raise ArgumentError(f"Expected set_encoder to be {known}, but got {name!r}.")
     with torch.random.fork_rng(devices=[]):

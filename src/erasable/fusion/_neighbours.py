@@ -15,6 +15,7 @@ from erasable.memory import Readable, Search
 from erasable.typing import Ints
 
 _CELLS = 2**22
+_SHARE = 8
 
 
 class _NearestRows(Reduction):
@@ -99,6 +100,8 @@ class NeighboursReduction(_NearestRows):
     ) -> Tensor:
         readers = attention.readers(queries)
         rows = torch.from_numpy(memory.live.table.embeddings)
+        if len(rows) <= _SHARE * places.shape[1]:  # a product with all rows is cheaper
+            return (readers @ rows.double().T).gather(1, places)
         parts = [
             torch.einsum("qd,qkd->qk", readers[part], rows[places[part]].double())
             for part in _parts(places.shape, rows.shape[1])

@@ -38,7 +38,7 @@ def register_reduction(name: str, factory: ReductionFactory) -> None:
 
 def get_reduction(name: str, reading: Reading | None = None) -> Reduction:
     """Return the reduction of this name."""
-    if name not in _REDUCTIONS:
+    if not isinstance(name, str) or name not in _REDUCTIONS:
         raise ArgumentError(f"Expected reduction to be {listing(_REDUCTIONS)}, but got {name!r}.")
     return _REDUCTIONS[name](reading or Reading())
 

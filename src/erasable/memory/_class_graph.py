@@ -28,6 +28,7 @@ class ClassGraph:
         self._k = k
         self._neighbours: dict[RowId, list[RowId]] = {}
         self._heard_by: dict[RowId, set[RowId]] = {}
+        self._last: dict[RowId, tuple[float, str]] = {}  # what a nearer row must come before
         for slot in live.sums.order.tolist():
             self._connect([i.id for i in live.table.infos if i.slot == slot], slot)
 
@@ -41,6 +42,7 @@ class ClassGraph:
         affected: dict[RowId, None] = {}
         for row_id in gone:
             affected.update(dict.fromkeys(self._heard_by.pop(row_id, ())))
+            del self._last[row_id]
             for other in self._neighbours.pop(row_id):
                 self._heard_by.get(other, set()).discard(row_id)
         left = [row_id for row_id in affected if row_id not in gone]
@@ -62,18 +64,21 @@ class ClassGraph:
         older = [i.id for i in self._live.table.infos if i.slot == slot and i.id not in new]
         if not older:
             return []
-        squares = _squares(self._units(older), self._units(arrivals))
+        # In canonical order, so that the first of equally near arrivals has the smallest key.
+        arrivals = sorted(arrivals, key=encode_key)
+        keys, coming = [encode_key(row_id) for row_id in arrivals], self._units(arrivals)
         found = []
-        for place, row_id in enumerate(older):
-            mine = self._neighbours[row_id]
-            if len(mine) < self._k:
-                found.append(row_id)
-                continue
-            far = float(_squares(self._units([row_id]), self._units(mine[-1:]))[0, 0])
-            last = (far, encode_key(mine[-1]))
-            best = min(zip(squares[place], map(encode_key, arrivals), strict=True))
-            if best < last:
-                found.append(row_id)
+        size = max(1, _CELLS // max(1, len(arrivals)))
+        for start in range(0, len(older), size):
+            part = older[start : start + size]
+            squares = _squares(self._units(part), coming)
+            best = squares.argmin(axis=1)
+            near = squares[np.arange(len(part)), best].tolist()
+            found += [
+                row_id
+                for row_id, square, place in zip(part, near, best.tolist(), strict=True)
+                if (square, keys[place]) < self._last[row_id]
+            ]
         return found
 
     def _reconnect(self, ids: Iterable[RowId]) -> None:
@@ -95,10 +100,14 @@ class ClassGraph:
             part = ids[start : start + size]
             squares = _squares(everyone[[place[row_id] for row_id in part]], everyone)
             squares[np.arange(len(part)), [place[row_id] for row_id in part]] = np.inf
-            for row_id, order in zip(part, _nearest(squares, self._k), strict=True):
-                self._replace(row_id, [members[column] for column in order])
+            for row, (row_id, order) in enumerate(
+                zip(part, _nearest(squares, self._k), strict=True)
+            ):
+                far = float(squares[row, order[-1]]) if len(order) == self._k else np.inf
+                self._replace(row_id, [members[column] for column in order], far)
 
-    def _replace(self, row_id: RowId, neighbours: list[RowId]) -> None:
+    def _replace(self, row_id: RowId, neighbours: list[RowId], far: float) -> None:
+        self._last[row_id] = (far, encode_key(neighbours[-1]) if neighbours else "")
         for other in self._neighbours.get(row_id, ()):
             self._heard_by.get(other, set()).discard(row_id)
         self._neighbours[row_id] = neighbours

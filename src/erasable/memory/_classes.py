@@ -92,7 +92,18 @@ class ClassSums:
 
     def remove(self, slots: list[int], units: Units) -> list[Label]:
         """Take rows out of their slots, close the slots then empty, and return their labels."""
-        emptied = [slot for slot in self._change(slots, units, sign=-1) if not self.count(slot)]
+        return self._close(self._change(slots, units, sign=-1))
+
+    def recount(self, slots: list[int], units: Units) -> None:
+        """Count all rows anew, in grid units (rows, dim), and close the slots without any."""
+        in_use = list(self._slot_of.values())
+        self._counts[:], self._sums[:], self._means[:] = 0, 0, 0
+        self._change(slots, units, sign=1)
+        self._close(in_use)
+
+    def _close(self, slots: list[int]) -> list[Label]:
+        """Close those of the slots that are empty, and return their labels."""
+        emptied = [slot for slot in slots if not self.count(slot)]
         labels = [self.label_at(slot) for slot in emptied]
         for slot, label in zip(emptied, labels, strict=True):
             del self._slot_of[encode_key(label)]

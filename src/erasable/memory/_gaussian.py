@@ -44,9 +44,10 @@ class SecondMoments(Follower):
     @property
     def fit(self) -> "GaussianFit":
         """Discriminants of the rows as they are now."""
-        if self._fit is None:
-            self._fit = GaussianFit(self._live.grid, self._total, *self._sums)
-        return self._fit
+        with self._live.lock:
+            if self._fit is None:
+                self._fit = GaussianFit(self._live.grid, self._total, *self._sums)
+            return self._fit
 
     def fit_without(self, position: int) -> "GaussianFit":
         """Return the discriminants without one row, solved anew."""
@@ -211,12 +212,13 @@ class _LeftOut:
         self._gain[is_delicate] = 1.0
         self.delicate: Ints = np.flatnonzero(is_delicate)
         self._count = fit.count - 1
-        self._means = np.repeat(fit.means[None], len(positions), axis=0)
-        self._means[np.arange(len(positions)), self._classes] = means
+        self._fit, self._own_means = fit, means
 
     def logits(self, queries: Float64s) -> Float64s:
-        linear = np.einsum("qd,qcd->qc", self.readers(queries), self._means)
-        means = self._means @ self._basis
+        plain = np.repeat(self._fit.means[None], len(queries), axis=0)
+        plain[np.arange(len(queries)), self._classes] = self._own_means
+        linear = np.einsum("qd,qcd->qc", self.readers(queries), plain)
+        means = plain @ self._basis
         along = np.einsum("qd,qcd->qc", self._change, means)
         square = np.einsum("qcd,qd->qc", means**2, self._inverse) + along**2 / self._gain[:, None]
         logits: Float64s = linear - 0.5 * self._count * square

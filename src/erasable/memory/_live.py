@@ -1,6 +1,7 @@
 """The rows a prediction reads: table, exact class sums, and whatever is derived from them."""
 
 import logging
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,13 +63,22 @@ class LiveRows:
         self.table = RowTable(dim)
         self.sums = ClassSums(dim, grid)
         self._followers: dict[str, Follower] = {}
+        self.lock = threading.RLock()
+        """Held by every change, and while something derived from the rows is built."""
 
     def __len__(self) -> int:
         return len(self.table)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave followers behind: a copy builds its own."""
-        return {**vars(self), "_followers": {}}
+        """Leave followers and lock behind: a copy has its own."""
+        with self.lock:
+            state = {**vars(self), "_followers": {}}
+        del state["lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.lock = threading.RLock()
 
     @property
     def classes(self) -> list[Label]:
@@ -86,12 +96,26 @@ class LiveRows:
         label = self.sums.label_at(info.slot)
         return Record(info.id, label, info.groups, info.content, info.serial)
 
-    def follower(self, name: str, build: Callable[["LiveRows"], F]) -> F:
-        """Return the follower of this name, built from the rows at hand if there is none."""
-        if name not in self._followers:
-            self._followers[name] = build(self)
-        found: F = self._followers[name]  # type: ignore[assignment]  # a name is for one type
-        return found
+    def follower(
+        self,
+        name: str,
+        build: Callable[["LiveRows"], F],
+        *,
+        is_current: Callable[[F], bool] = lambda _: True,
+    ) -> F:
+        """Return the follower of this name, built from the rows at hand if there is none.
+
+        Args:
+            name: The follower's name; a name is for one type.
+            build: How to build it. No row changes meanwhile: it would be stale from the start.
+            is_current: Whether a follower that is there still fits what it was built with.
+        """
+        with self.lock:
+            found: F | None = self._followers.get(name)  # type: ignore[assignment]  # see name
+            if found is None or not is_current(found):
+                found = build(self)
+                self._followers[name] = found
+            return found
 
     def append(
         self,
@@ -107,6 +131,15 @@ class LiveRows:
             records: What is known of them.
             settle: What else belongs to the change, done before followers are told.
         """
+        with self.lock:
+            return self._append(embeddings, records, settle)
+
+    def _append(
+        self,
+        embeddings: Float32s,
+        records: Sequence[Record],
+        settle: Callable[[list[RowInfo]], None] | None,
+    ) -> list[RowInfo]:
         followers, self._followers = self._followers, {}
         slot_of = self.sums.open([record.label for record in records])
         slots = [slot_of[encode_key(record.label)] for record in records]
@@ -124,15 +157,29 @@ class LiveRows:
         return infos
 
     def remove(self, infos: Sequence[RowInfo], units: Units) -> list[Label]:
-        """Take rows out, given in grid units (rows, dim); return the labels left without rows."""
-        followers, self._followers = self._followers, {}
+        """Take rows out, given in grid units (rows, dim); return the labels left without rows.
+
+        If it is interrupted, it is finished before the interruption goes on.
+        """
+        with self.lock:
+            followers, self._followers = self._followers, {}
+            try:
+                for info in infos:
+                    self.table.remove(info.id)
+                emptied = self.sums.remove([info.slot for info in infos], units)
+            except BaseException:
+                self._finish_removal(infos)
+                raise
+            if followers:
+                gone = self.grid.values(units)
+                self._followers = _told(followers, lambda follower: follower.remove(infos, gone))
+            return emptied
+
+    def _finish_removal(self, infos: Sequence[RowInfo]) -> None:
         for info in infos:
-            self.table.remove(info.id)
-        emptied = self.sums.remove([info.slot for info in infos], units)
-        if followers:
-            gone = self.grid.values(units)
-            self._followers = _told(followers, lambda follower: follower.remove(infos, gone))
-        return emptied
+            if self.table.position(info.id) is not None:
+                self.table.remove(info.id)
+        self.sums.recount(self.table.slots.tolist(), self.grid.units(self.table.embeddings))
 
 
 def _told(followers: dict[str, Follower], tell: Callable[[Follower], None]) -> dict[str, Follower]:

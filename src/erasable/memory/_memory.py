@@ -297,15 +297,18 @@ class Memory:
 
     def drop(self, selection: Selection) -> Forgotten:
         """Forget the rows of a selection made by `select` on the memory as it is now."""
-        gone = [row_id for row_id in selection.ids if self.table.position(row_id) is None]
-        if gone:
-            raise RowIdError(f"Expected live rows, but these have gone since: {listing(gone)}.")
-        before, emptied = self.digest, []
-        for start in range(0, len(selection.ids), _CHUNK):
-            emptied += self._take_out(selection.ids[start : start + _CHUNK])
-        for group in selection.groups:
-            self._tombstones.bury_group(group)
-        return Forgotten(tuple(selection.ids), tuple(sort_labels(emptied)), before, self.digest)
+        with self._live.lock:
+            gone = [row_id for row_id in selection.ids if self.table.position(row_id) is None]
+            if gone:
+                raise RowIdError(f"Expected live rows, but these have gone since: {listing(gone)}.")
+            before, emptied = self.digest, []
+            # First: if this is interrupted, a group is refused before all its rows have gone, not
+            # accepted after.
+            for group in selection.groups:
+                self._tombstones.bury_group(group)
+            for start in range(0, len(selection.ids), _CHUNK):
+                emptied += self._take_out(selection.ids[start : start + _CHUNK])
+            return Forgotten(tuple(selection.ids), tuple(sort_labels(emptied)), before, self.digest)
 
     def respect(self, marks: Marks) -> None:
         """Take over tombstones from elsewhere.

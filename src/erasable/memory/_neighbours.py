@@ -14,7 +14,7 @@ from erasable.typing import Float32s, Float64s, Ints
 _CELLS = 2**22
 _SHARE = 8
 _EXACT_DIMS = 2**11
-_BEYOND = 16
+_BEYOND = 4
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class ExactSearch(Search):
     """All rows compared in float32, the nearest again exactly; no index to keep.
 
     A row outside the float32 candidates is farther than every candidate by more than the rounding
-    error of the comparison, or more candidates are taken. Ties at the last place go to the smaller
-    encoded id, so the answer depends on the rows alone.
+    error of the comparison, or more candidates are taken. Ties go to the smaller encoded id, so the
+    answer depends on the rows alone.
     """
 
     def nearest(
@@ -66,8 +66,7 @@ class ExactSearch(Search):
         positions = np.full((len(wanted), k), -1, np.int64)
         squares = np.full((len(wanted), k), np.inf)
         size = min(len(live), k + 1 + max(32, k // 4))
-        # What is far outside the grid, or no number at all, has no neighbours.
-        pending = np.flatnonzero((np.abs(wanted) < _BEYOND * live.grid.bound).all(axis=1))
+        pending = np.flatnonzero(np.isfinite(wanted).all(axis=1))  # NaN has no neighbours
         while k and len(pending):
             if _SHARE * size >= len(live):
                 size = len(live)  # candidates are no saving
@@ -79,8 +78,13 @@ class ExactSearch(Search):
 
 
 def rounded(live: LiveRows, queries: Float64s) -> Float32s:
-    """Round queries (queries, dim) to the rows' grid, so that distances are whole numbers."""
-    return live.grid.round(queries)[0]
+    """Round queries (queries, dim) to the rows' grid, so that distances are whole numbers.
+
+    Values far outside the range of rows are drawn in to a multiple of it.
+    """
+    far = _BEYOND * live.grid.bound
+    inside = np.where(np.isfinite(queries), np.clip(queries, -far, far), np.nan)
+    return live.grid.round(inside)[0]
 
 
 def keep_nearest(
@@ -135,10 +139,10 @@ def _nearest(
     order = np.argsort(squares, axis=1, kind="stable")
     squares = np.take_along_axis(squares, order, axis=1)
     places = np.take_along_axis(candidates, order, axis=1)
-    if places.shape[1] > k:
-        is_tied = (squares[:, k - 1] == squares[:, k]) & np.isfinite(squares[:, k])
-        for query in np.flatnonzero(is_tied):
-            _settle_tie(live, places[query], squares[query], k)
+    near = squares[:, : k + 1]
+    is_tied = ((near[:, :-1] == near[:, 1:]) & np.isfinite(near[:, 1:])).any(axis=1)
+    for query in np.flatnonzero(is_tied):
+        _settle_ties(live, places[query], squares[query], k)
     places, squares = places[:, :k], squares[:, :k]
     return Neighbours(np.where(np.isfinite(squares), places, -1), squares)
 
@@ -179,8 +183,10 @@ def _squares(live: LiveRows, queries: Float32s, candidates: Ints) -> Float64s:
     return squares
 
 
-def _settle_tie(live: LiveRows, places: Ints, squares: Float64s, k: int) -> None:
-    """Order the candidates of one query that share the k-th square by their encoded ids."""
+def _settle_ties(live: LiveRows, places: Ints, squares: Float64s, k: int) -> None:
+    """Order the candidates of one query that are as near as the k-th, ties by encoded id."""
     infos = live.table.infos
-    tied = np.flatnonzero(squares == squares[k - 1])
-    places[tied] = sorted(places[tied].tolist(), key=lambda place: encode_key(infos[place].id))
+    near = np.flatnonzero(squares <= squares[k - 1])
+    keys = [encode_key(infos[place].id) for place in places[near].tolist()]
+    order = sorted(range(len(near)), key=lambda i: (squares[near[i]], keys[i]))
+    places[near] = places[near][order]  # squares are in order already

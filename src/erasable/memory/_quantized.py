@@ -105,9 +105,10 @@ class ProductCodes(Follower):
     @property
     def index(self) -> "CodeIndex":
         """The index of the rows as they are, learned anew if need be."""
-        if self._index is None:
-            self._index = build_index(self._live)
-        return self._index
+        with self._live.lock:
+            if self._index is None:
+                self._index = build_index(self._live)
+            return self._index
 
     def add(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
         """Encode rows, or drop the index if one of them belongs to the sample."""

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
 from torch import nn
 
-from erasable.encoders import Encoder, build_encoder
+from erasable.encoders import Encoder, ModuleEncoder, build_encoder
 from erasable.errors import ArgumentError, StateError, StoreError
 from erasable.models._base import NetworkClassifier
+from erasable.models._inputs import as_labels
 from erasable.models._provenance import UNKNOWN, Provenance, provenance_of
+from erasable.typing import Label
 from erasable.weights import load_weights, weights_of
 
 
@@ -30,9 +33,16 @@ class Start:
     provenance: Provenance
     source: NetworkClassifier | None = None
 
-    def accuracy(self, X: Any, y: Any) -> float | None:
-        """Return the share of rows that the source itself predicts correctly, if it can."""
-        return None if self.source is None else float(self.source.score(X, y))
+    def accuracy(self, X: Any, labels: list[Label], contents: list[bytes]) -> float | None:
+        """Return the share of rows that the source itself predicts correctly, if it can.
+
+        A source with a memory predicts each row without that row's own vote.
+        """
+        if self.source is None or not self.source.can_answer:
+            return None
+        predicted = self.source._predict_others(X, contents)
+        pairs = zip(as_labels(predicted), labels, strict=True)
+        return float(np.mean([(type(a), a) == (type(b), b) for a, b in pairs]))
 
 
 def resolve_init(model: NetworkClassifier, init: Any, seed: int) -> Start:
@@ -43,7 +53,7 @@ def resolve_init(model: NetworkClassifier, init: Any, seed: int) -> Start:
     """
     if init is None:
         return Start(*model._build_encoder(seed))
-    if isinstance(init, (str, Path)):
+    if isinstance(init, (str, Path)) and str(init):
         path = Path(init)
         if path.is_dir():
             from erasable.models._saving import load
@@ -77,9 +87,9 @@ def _taken_over(
     provenance = provenance_of(network)
     if model.encoder == "auto":
         return build_encoder(copy.deepcopy(network), model.input_shape_), provenance
-    encoder, _ = model._build_encoder(seed)
-    load_weights(encoder, weights_of(network))
-    return encoder, provenance
+    encoder, built = model._build_encoder(seed)
+    load_weights(_inner(encoder), weights_of(_inner(network)))
+    return encoder, provenance.joined(built)  # a module of the user's may hide what it learnt
 
 
 def _from_file(model: NetworkClassifier, path: Path, seed: int) -> Start:
@@ -91,9 +101,14 @@ def _from_file(model: NetworkClassifier, path: Path, seed: int) -> Start:
             f"Expected the directory of a saved model or a .safetensors file, but {path}: {error}."
         ) from error
     try:
-        load_weights(encoder, tensors)
+        load_weights(_inner(encoder), tensors)
     except ArgumentError as error:
         raise StateError(
             f"Expected weights in {path} that fit the encoder, but: {error}"
         ) from error
     return Start(encoder, UNKNOWN)
+
+
+def _inner(network: nn.Module) -> nn.Module:
+    """Return the user's own module, without the wrapper that makes an encoder of it."""
+    return network.module if isinstance(network, ModuleEncoder) else network

@@ -58,6 +58,15 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         labels: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
         return labels
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether the model can predict at all."""
+        return bool(self.__sklearn_is_fitted__())
+
+    def _predict_others(self, X: Any, contents: list[bytes]) -> npt.NDArray[Any]:
+        """Return predictions of inputs whose contents are given."""
+        return self.predict(X)
+
     # -- inputs ----------------------------------------------------------------------------------
 
     def _check_inputs(self, X: Any, *, reset: bool) -> Float32s:

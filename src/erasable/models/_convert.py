@@ -50,4 +50,4 @@ def convert(
             "Expected a torch module and the name of its last layer to keep, or a fitted "
             f"ParametricClassifier, but got {type(model).__name__} and layer={layer!r}."
         )
-    return SPMClassifier(encoder, reduction, epochs=0, **parameters)
+    return SPMClassifier(encoder, reduction, **{"epochs": 0, **parameters})

@@ -32,7 +32,8 @@ class KNNClassifier(MemoryClassifier):
     Args:
         encoder: As for `SPMClassifier`.
         k: Number of neighbours that vote. Changeable at any time; see `tune`.
-        candidates: Rows that the ``pq`` search retrieves before they are compared exactly.
+        candidates: Rows that the ``pq`` search retrieves before they are compared exactly, at
+            least 256 in any case.
         search: ``exact`` or ``pq``. Changeable at any time.
         encoder_options: Keyword arguments for a named encoder.
         normalize: ``layer``, ``none`` or ``auto``, as for `SPMClassifier`.
@@ -109,7 +110,8 @@ class KNNClassifier(MemoryClassifier):
             ks: What to try.
         """
         self._require_fitted()
-        tried = sorted({reading(k, self.search).k for k in ks})
+        candidates = self.candidates if self.search == "pq" else None
+        tried = sorted({reading(k, self.search, candidates=candidates).k for k in ks})
         if not tried:
             raise ArgumentError("Expected at least one k to try, but got none.")
         labels = as_labels(y)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError
 from erasable.fusion import Attention, Reduction
-from erasable.memory import Grid, Marks, Match, Memory, Readable, Selection
+from erasable.memory import Grid, Marks, Match, Memory, Readable, Selection, plain
 from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._inputs import as_labels, as_tensor, content_digests, labels_array
@@ -102,12 +102,14 @@ class MemoryClassifier(NetworkClassifier):
         with self._unchanged_on_error():
             self._reduction()
             inputs, labels, contents = self._check_rows(X, y, reset=True)
-            tombstones = self._tombstones()
+            config = replace(self._config(), encoder_lr_factor=plain(encoder_lr_factor))
+            start = resolve_init(self, init, config.seed)
+            tombstones = self._tombstones(start.source)
             trial = Memory(1, tombstones=tombstones.copy())
             blanks = np.zeros((len(inputs), 1), np.float32)
             row_ids = trial.add(blanks, labels, ids=ids, groups=groups, contents=contents)
-            config = replace(self._config(), encoder_lr_factor=encoder_lr_factor)
-            start = self._begin(config.seed, tombstones, init)
+            before = start.accuracy(X, labels, contents)
+            self._adopt(self._network(start, config.seed).eval(), tombstones)
             provenance = start.provenance
             self.history_ = []
             for name in ("adaptation_", "k_scores_"):
@@ -126,7 +128,6 @@ class MemoryClassifier(NetworkClassifier):
                 contents=contents,
             )
             if init is not None:
-                before = start.accuracy(X, y)
                 self.adaptation_ = {"before": before, "after": self._own_accuracy(embeddings)}
         return self
 
@@ -156,7 +157,10 @@ class MemoryClassifier(NetworkClassifier):
             is_new = not self.__sklearn_is_fitted__()
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
             if is_new:
-                self._record(self._begin(self._seed(), Marks()).provenance)
+                seed = self._seed()
+                start = resolve_init(self, None, seed)
+                self._adopt(self._network(start, seed).eval(), Marks())
+                self._record(start.provenance)
             self.memory_.add(
                 self._embed(inputs),
                 labels,
@@ -316,6 +320,19 @@ class MemoryClassifier(NetworkClassifier):
         self._require_fitted()
         return self._embed(self._check_inputs(X, reset=False))
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether there are rows to predict with, also without one of them."""
+        is_instance_wise = self.__sklearn_is_fitted__() and self.network_.set_encoder is None
+        return is_instance_wise and len(self.memory_) > 1
+
+    def _predict_others(self, X: Any, contents: list[bytes]) -> npt.NDArray[Any]:
+        held = {info.content: info.id for info in self.memory_.table.infos}
+        own = [held.get(content) for content in contents]
+        best = self.predict_log_proba(X, exclude_ids=own).argmax(axis=1)
+        labels: npt.NDArray[Any] = self.classes_[best]
+        return labels
+
     # -- state -----------------------------------------------------------------------------------
 
     @property
@@ -363,6 +380,7 @@ class MemoryClassifier(NetworkClassifier):
                 forgotten: if this model holds one of them, nothing is saved.
         """
         self._require_fitted()
+        self._check_parameters()
         place = save(self, Path(path), overwrite=overwrite)
         self.places_ = {**self.places_, place.path: place}
 
@@ -377,11 +395,12 @@ class MemoryClassifier(NetworkClassifier):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
         return inputs, labels, content_digests(inputs)
 
-    def _begin(self, seed: int, tombstones: Marks, init: Any = None) -> Start:
-        """Set up new weights and an empty memory; return where the encoder came from."""
-        start = resolve_init(self, init, seed)
-        self._adopt(self._network(start, seed).eval(), tombstones)
-        return start
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no fit would take, before they are saved or used."""
+        Grid(self.grid_bits)
+        self._reduction()
+        encoder = self.network_.encoder
+        self._network(Start(encoder, Provenance()), seed=0)
 
     def _norm(self, start: Start) -> nn.Module:
         return embedding_norm(self.normalize, start.encoder)
@@ -393,9 +412,13 @@ class MemoryClassifier(NetworkClassifier):
         grid = Grid(self.grid_bits)
         self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)
 
-    def _tombstones(self) -> Marks:
-        is_fitted = self.__sklearn_is_fitted__()
-        return self.memory_.tombstones.marks.copy() if is_fitted else Marks()
+    def _tombstones(self, source: NetworkClassifier | None = None) -> Marks:
+        """Return the marks of what was forgotten from this model, and from the one it adapts."""
+        marks = Marks()
+        for model in (self, source):
+            if isinstance(model, MemoryClassifier) and model.__sklearn_is_fitted__():
+                marks.update(model.memory_.tombstones.marks)
+        return marks
 
     def _embed(self, inputs: Float32s) -> npt.NDArray[Any]:
         return np.concatenate([batch.numpy() for batch in self._embeddings(inputs)])
@@ -412,12 +435,12 @@ class MemoryClassifier(NetworkClassifier):
             reduction.log_probabilities(queries.double(), rows, attention=attention, exclude=own)
             for queries, own in _with_own(batches, exclude)
         ]
-        logs: Float64s = torch.cat(parts).numpy()
+        logs: Float64s = (torch.cat(parts) if len(parts) > 1 else parts[0]).numpy()
         return logs
 
     def _own_accuracy(self, embeddings: npt.NDArray[Any]) -> float | None:
         """Return the share of rows, just stored, that the others predict correctly."""
-        if len(self.memory_) < 2 or self._readable() is not self.memory_:
+        if len(self.memory_) < 2 or self.network_.set_encoder is not None:
             return None
         places = np.arange(len(embeddings))
         starts = range(0, len(embeddings), _BATCH)
@@ -432,7 +455,7 @@ class MemoryClassifier(NetworkClassifier):
     def _own_positions(self, exclude_ids: Any, count: int) -> Ints | None:
         if exclude_ids is None:
             return None
-        if self._readable() is not self.memory_:
+        if self.network_.set_encoder is not None:
             raise ArgumentError(
                 "Expected exclude_ids only with rows that are encoded each by itself: with a set "
                 "encoder, a row also speaks through its neighbours. Forget it in a copy instead."

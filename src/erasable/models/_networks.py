@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from erasable.encoders import Encoder, SetEncoder
-from erasable.errors import ArgumentError, StateError
-from erasable.fusion import DotProductFusion, RowSet, VoteFusion
+from erasable.errors import ArgumentError
+from erasable.fusion import RowSet, VoteFusion
 from erasable.models._semi_parametric import Layer, SemiParametric
 
 
@@ -60,50 +60,34 @@ class SPMNetwork(nn.Module):
         set_encoder: SetEncoder | None = None,
     ) -> None:
         super().__init__()
-        layers = [Layer(nn.Sequential(encoder, norm))]
+        # Registered by what they are, so that saved weights do not depend on how layers are put
+        # together; the recursion reads the same modules.
+        self.encoder = encoder
+        self.norm = norm
+        self.set_encoder = set_encoder
+        self.fusion = None if vote is None else vote.scores
+        embedder = nn.Sequential(encoder, norm)
+        layers = [Layer(embedder)]
         if set_encoder is not None:
             layers.append(Layer(h=set_encoder))
         if vote is not None:
             layers.append(Layer(g=vote, h=None))
-        self.recursion = SemiParametric(layers)
+        self._unregistered = (SemiParametric(layers), embedder)
+
+    @property
+    def recursion(self) -> SemiParametric:
+        """The layers."""
+        return self._unregistered[0]
 
     @property
     def embedder(self) -> nn.Sequential:
         """The map from inputs to normalised embeddings."""
-        embedder = self.recursion.layers[0].f
-        assert isinstance(embedder, nn.Sequential)  # noqa: S101 - as constructed
-        return embedder
+        return self._unregistered[1]
 
-    @property
-    def encoder(self) -> Encoder:
-        """The network from inputs to embeddings."""
-        encoder = self.embedder[0]
-        assert isinstance(encoder, Encoder)  # noqa: S101 - as constructed
-        return encoder
-
-    @property
-    def norm(self) -> nn.Module:
-        """The normalisation of embeddings."""
-        return self.embedder[1]
-
-    @property
-    def set_encoder(self) -> SetEncoder | None:
-        """The relational encoder of the rows, if there is one."""
-        found = (layer.h for layer in self.recursion.layers)
-        return next((h for h in found if isinstance(h, SetEncoder)), None)
-
-    @property
-    def fusion(self) -> DotProductFusion:
-        """How queries score rows."""
+    def extra_repr(self) -> str:
+        """Name how rows vote, which the modules do not show."""
         vote = self.recursion.layers[-1].g
-        if not isinstance(vote, VoteFusion):
-            raise StateError("Expected a network whose rows vote by scores, but it has none.")
-        return vote.scores
-
-    @property
-    def has_fusion(self) -> bool:
-        """Whether queries score rows at all."""
-        return isinstance(self.recursion.layers[-1].g, VoteFusion)
+        return vote.extra_repr() if isinstance(vote, VoteFusion) else ""
 
     def forward(
         self, inputs: Tensor, classes: Tensor, count: int, support: Tensor | None = None

@@ -54,6 +54,10 @@ class Provenance:
         """Return the record after training on one more source."""
         return Provenance((*self.sources, source))
 
+    def joined(self, other: "Provenance") -> "Provenance":
+        """Return the record of weights that may have seen what either record names."""
+        return Provenance((*self.sources, *(s for s in other.sources if s not in self.sources)))
+
     def level(
         self, rows: Iterable[tuple[RowId, bytes | None]], *, is_complete: bool = True
     ) -> tuple[Level, Basis]:
@@ -125,10 +129,13 @@ def declare(network: nn.Module, source: str) -> nn.Module:
     Raises:
         StateError: If the library itself has trained these weights, and so knows better.
     """
-    if any(known.basis == "recorded" for known in provenance_of(network).sources):
+    records = [getattr(module, _ATTRIBUTE, None) for module in network.modules()]
+    sources = [source for record in records if record for source in record[1].sources]
+    trained_here = {source.name: None for source in sources if source.basis == "recorded"}
+    if trained_here:
         raise StateError(
-            "Expected a network whose training is not on record, but this one was trained here: "
-            f"on {listing(known.name for known in provenance_of(network).sources)}."
+            "Expected a network whose training is not on record, but this one, or a part of it, "
+            f"was trained here: on {listing(trained_here)}."
         )
     attach(network, Provenance((Source("declared", source),)))
     return network

@@ -19,7 +19,11 @@ def relational_rows(memory: Memory, set_encoder: SetEncoder) -> LiveRows:
     """Return the rows of a memory as a set encoder turns them out, kept up to date."""
     if not isinstance(set_encoder, GraphAttention):
         raise StateError(f"Expected a graph encoder, but got {type(set_encoder).__name__}.")
-    return memory.live.follower("graph", lambda live: GraphRows(live, set_encoder)).rows
+    return memory.live.follower(
+        "graph",
+        lambda live: GraphRows(live, set_encoder),
+        is_current=lambda rows: rows.fits(set_encoder),
+    ).rows
 
 
 @final
@@ -45,6 +49,11 @@ class GraphRows(Follower):
         self.rows = LiveRows(live.dim, live.grid)
         self.encoded: tuple[RowId, ...] = ()
         self._encode([info.id for info in live.table.infos])
+
+    def fits(self, encoder: GraphAttention) -> bool:
+        """Tell whether the rows were encoded with these very weights."""
+        pairs = zip(self._encoder.parameters(), encoder.parameters(), strict=True)
+        return all(torch.equal(mine, theirs.detach().cpu().double()) for mine, theirs in pairs)
 
     def add(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
         """Encode new rows, and those that now have one as a neighbour."""

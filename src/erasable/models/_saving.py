@@ -126,7 +126,8 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
     elif chosen == ModuleEncoder.name:
         raise StateError(
             "Expected load(path, encoder=network), because this model was made with a network of "
-            "your own: pass one of the same architecture; its weights are loaded."
+            "your own: pass one of the same architecture, such as cut(network, layer) if it was "
+            "converted; its weights are loaded."
         )
     elif encoder is not None:
         raise StateError(
@@ -140,7 +141,8 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
     if config["feature_names"]:
         model.feature_names_in_ = config["feature_names"]
     built = build_encoder(model._own_encoder(), model.input_shape_, options=options or None)
-    model._network(Start(built, UNKNOWN), seed=0)  # to refuse parameters that no fit would take
+    model._adopt(model._network(Start(built, UNKNOWN), seed=0).eval(), Marks())
+    model._check_parameters()
     fitted = model.get_params(deep=False)
     as_built = {k: v for k, v in config["network"].items() if v is not None}
     network = model.set_params(**as_built)._network(Start(built, UNKNOWN), seed=0)
@@ -158,7 +160,7 @@ def _is_at(place: Place, directory: ModelDirectory, digest: str) -> bool:
 
 
 def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str, Any]:
-    encoder = model.network_.encoder
+    encoder, fusion = model.network_.encoder, model.network_.fusion
     parameters = model.get_params(deep=False)
     names = getattr(model, "feature_names_in_", None)
     return {
@@ -170,8 +172,8 @@ def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str
         # As built: a parameter that was set since does not change the network.
         "network": {
             "normalize": "layer" if isinstance(model.network_.norm, EmbeddingNorm) else "none",
-            "scale": model.network_.fusion.factor if model.network_.has_fusion else None,
-            "set_encoder": _set_encoder_name(model) if model.network_.has_fusion else None,
+            "scale": None if fusion is None else fusion.factor,
+            "set_encoder": None if fusion is None else _set_encoder_name(model),
         },
         "input_shape": list(model.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],

@@ -17,6 +17,8 @@ from erasable.models._relational import relational_rows
 from erasable.training import InBatchMemory, Objective, SeparateSupport, Support, TrainingConfig
 from erasable.typing import Float32s
 
+_FEWEST = 4
+
 
 @final
 class SPMClassifier(MemoryClassifier):
@@ -148,12 +150,19 @@ class SPMClassifier(MemoryClassifier):
     def _learn(
         self, inputs: Float32s, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:
-        return self._train(self._objective(), inputs, classes, config)
+        objective = self._objective()
+        if objective.support is not None and len(inputs) < _FEWEST:
+            raise ArgumentError(
+                f"Expected at least {_FEWEST} rows with support_size, but got {len(inputs)}: some "
+                "are queries, others their memory."
+            )
+        return self._train(objective, inputs, classes, config)
 
     def _objective(self) -> Objective:
         smoothing = self.label_smoothing
+        size = 2 if self.support_size is None else self.support_size
+        support = Support(size, self.support_sampling)
         if self.support_size is not None:
-            support = Support(self.support_size, self.support_sampling)
             return SeparateSupport(support, label_smoothing=smoothing)
         if self.set_encoder != "none":
             raise ArgumentError(
@@ -169,6 +178,7 @@ class SPMClassifier(MemoryClassifier):
 
     def _attention(self) -> Attention:
         fusion = self.network_.fusion
+        assert fusion is not None  # noqa: S101 - as built by _network
         return fusion.attention(self.attention, temperature=self.temperature).evaluation()
 
     def _readable(self) -> Readable:

@@ -47,4 +47,5 @@ class Support:
         present = rng.permutation(np.unique(classes[batch]))[: self.size]
         share = self.size // len(present)
         picked = [order[classes[order] == label][:share] for label in present]
-        return rng.permutation(np.concatenate(picked))
+        drawn = rng.permutation(np.concatenate(picked))
+        return drawn if len(drawn) else order[: self.size]  # rather others than none
