@@ -33,7 +33,7 @@ def reading_ms(model: SPMClassifier | KNNClassifier, embeddings: torch.Tensor) -
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        model._read(iter([embeddings]), None)
+        model._reader().log_probabilities(iter([embeddings]), None)
         times.append(time.perf_counter() - start)
     return 1000 * float(np.median(times))
 

@@ -1,7 +1,8 @@
 import math
-import pickle
+from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
 from itertools import pairwise
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -98,9 +99,16 @@ def test_reset_forgets_the_batches_before_it(kind):
     assert metric.compute().item() == FUNCTIONS[kind](*args, **kwargs)
 
 
+@pytest.fixture(scope="module")
+def other_process():
+    """Run calls in another process, which starts from nothing."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
 @every_metric
-def test_a_pickled_metric_goes_on_where_it_was(kind):
-    metric = pickle.loads(pickle.dumps(updated(kind, slice(0, 2))))  # noqa: S301 (made here)
+def test_a_metric_sent_to_a_process_and_back_goes_on_where_it_was(kind, other_process):
+    metric = other_process.submit(deepcopy, updated(kind, slice(0, 2))).result()
     args, kwargs = arguments(kind, part=slice(2, 4))
     metric.update(*args, **kwargs)
     args, kwargs = arguments(kind)

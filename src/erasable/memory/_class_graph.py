@@ -6,6 +6,7 @@ import numpy as np
 
 from erasable.memory._keys import encode_key
 from erasable.memory._live import LiveRows
+from erasable.memory._neighbours import exact_squares
 from erasable.memory._table import RowInfo
 from erasable.typing import Float64s, Ints, RowId
 
@@ -71,7 +72,7 @@ class ClassGraph:
         size = max(1, _CELLS // max(1, len(arrivals)))
         for start in range(0, len(older), size):
             part = older[start : start + size]
-            squares = _squares(self._units(part), coming)
+            squares = exact_squares(self._units(part), coming)
             best = squares.argmin(axis=1)
             near = squares[np.arange(len(part)), best].tolist()
             found += [
@@ -98,7 +99,7 @@ class ClassGraph:
         size = max(1, _CELLS // max(1, len(members)))
         for start in range(0, len(ids), size):
             part = ids[start : start + size]
-            squares = _squares(everyone[[place[row_id] for row_id in part]], everyone)
+            squares = exact_squares(everyone[[place[row_id] for row_id in part]], everyone)
             squares[np.arange(len(part)), [place[row_id] for row_id in part]] = np.inf
             for row, (row_id, order) in enumerate(
                 zip(part, _nearest(squares, self._k), strict=True)
@@ -118,12 +119,6 @@ class ClassGraph:
         table = self._live.table
         units = self._live.grid.units(table.embeddings[table.positions(ids)])
         return units.astype(np.float64)
-
-
-def _squares(left: Float64s, right: Float64s) -> Float64s:
-    """Return squared distances of whole numbers, exact in float64, (left, right)."""
-    squares: Float64s = (left**2).sum(1)[:, None] - 2 * left @ right.T + (right**2).sum(1)[None, :]
-    return squares
 
 
 def _nearest(squares: Float64s, k: int) -> list[Ints]:

@@ -121,7 +121,7 @@ def _best_of_all(live: LiveRows, queries: Float32s, k: int, *, exclude: Ints) ->
     size = max(1, _CELLS // len(right))
     for start in range(0, len(queries), size):
         left = queries[start : start + size].astype(np.float64) * unit
-        squares = (left**2).sum(axis=1)[:, None] - 2 * (left @ right.T) + (right**2).sum(axis=1)
+        squares = exact_squares(left, right)
         places = np.broadcast_to(everyone, squares.shape)
         own = exclude[start : start + size]
         parts.append(_nearest(live, squares, places, k, exclude=own))
@@ -129,6 +129,14 @@ def _best_of_all(live: LiveRows, queries: Float32s, k: int, *, exclude: Ints) ->
         np.concatenate([part.positions for part in parts]),
         np.concatenate([part.squares for part in parts]),
     )
+
+
+def exact_squares(left: Float64s, right: Float64s) -> Float64s:
+    """Return squared distances of whole numbers, exact in float64, (left, right)."""
+    squares: Float64s = (
+        (left**2).sum(axis=1)[:, None] - 2 * (left @ right.T) + (right**2).sum(axis=1)
+    )
+    return squares
 
 
 def _nearest(

@@ -22,6 +22,7 @@ from erasable.models._inputs import as_labels, as_tensor, content_digests, label
 from erasable.models._networks import SPMNetwork, embedding_norm, evaluate
 from erasable.models._plan import ForgetPlan, plan_forget
 from erasable.models._provenance import Provenance, provenance_of, record_rows
+from erasable.models._reader import Reader, align
 from erasable.models._saving import Place, save
 from erasable.models._votes import Votes
 from erasable.store import FORMAT, Basis, Level, Receipt
@@ -266,10 +267,10 @@ class MemoryClassifier(NetworkClassifier):
         inputs = self._check_inputs(X, reset=False)
         self._require_rows()
         exclude = self._own_positions(exclude_ids, len(inputs))
-        logs = self._read(self._embeddings(inputs), exclude)
+        logs = self._reader().log_probabilities(self._embeddings(inputs), exclude)
         if np.isnan(logs).any():
             raise StateError(_no_probabilities(has_exclusions=exclude is not None))
-        return logs if classes is None else self._align(logs, classes)
+        return logs if classes is None else align(logs, self.memory_.classes, classes)
 
     def votes(self, X: Any, top: int = 10, *, exclude_ids: Any = None) -> Votes:
         """Return the rows that decided predictions, and by how much.
@@ -285,24 +286,7 @@ class MemoryClassifier(NetworkClassifier):
         inputs = self._check_inputs(X, reset=False)
         self._require_rows()
         exclude = self._own_positions(exclude_ids, len(inputs))
-        reduction, attention, rows = self._reduction(), self._attention(), self._readable()
-        parts = [
-            reduction.votes(queries.double(), rows, top, attention=attention, exclude=own)
-            for queries, own in _with_own(self._embeddings(inputs), exclude)
-        ]
-        places = np.concatenate([part.positions for part in parts])
-        records = {p: rows.live.record(p) for p in np.unique(places[places >= 0]).tolist()}
-        ids = [[records[p].id if p >= 0 else None for p in query] for query in places.tolist()]
-        labels = [
-            [records[p].label if p >= 0 else None for p in query] for query in places.tolist()
-        ]
-        return Votes(
-            ids=_object_array(ids),
-            labels=_object_array(labels),
-            weights=np.concatenate([part.weights for part in parts]),
-            rest=np.concatenate([part.rest for part in parts]),
-            kind=reduction.vote_kind,
-        )
+        return self._reader().votes(self._embeddings(inputs), top, exclude)
 
     def find(self, X: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
         """Find rows that look (nearly) like the inputs to the encoder: copies under other ids.
@@ -428,15 +412,8 @@ class MemoryClassifier(NetworkClassifier):
         is_precise = network.encoder.is_precise
         return evaluate(network.embedder, as_tensor(inputs), is_precise=is_precise)
 
-    def _read(self, batches: Iterator[Tensor], exclude: Ints | None) -> Float64s:
-        """Return log class probabilities of embeddings that come in batches."""
-        reduction, attention, rows = self._reduction(), self._attention(), self._readable()
-        parts = [
-            reduction.log_probabilities(queries.double(), rows, attention=attention, exclude=own)
-            for queries, own in _with_own(batches, exclude)
-        ]
-        logs: Float64s = (torch.cat(parts) if len(parts) > 1 else parts[0]).numpy()
-        return logs
+    def _reader(self) -> Reader:
+        return Reader(self._reduction(), self._attention(), self._readable())
 
     def _own_accuracy(self, embeddings: npt.NDArray[Any]) -> float | None:
         """Return the share of rows, just stored, that the others predict correctly."""
@@ -446,7 +423,8 @@ class MemoryClassifier(NetworkClassifier):
         starts = range(0, len(embeddings), _BATCH)
         batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
         ranks = self.memory_.sums.rank_of_slots()[self.memory_.table.slots]
-        return float(np.mean(self._read(batches, places).argmax(axis=1) == ranks))
+        best = self._reader().log_probabilities(batches, places).argmax(axis=1)
+        return float(np.mean(best == ranks))
 
     def _require_rows(self) -> None:
         if not len(self.memory_):
@@ -468,16 +446,6 @@ class MemoryClassifier(NetworkClassifier):
         positions[named] = self.memory_.positions([wanted[i] for i in named])
         return positions
 
-    def _align(self, logs: Float64s, classes: Sequence[Label]) -> Float64s:
-        live = self.memory_.classes
-        wanted = as_labels(list(classes))
-        place = {(type(label), label): column for column, label in enumerate(live)}
-        aligned = np.full((len(logs), len(wanted)), -np.inf)
-        for column, label in enumerate(wanted):
-            if (type(label), label) in place:
-                aligned[:, column] = logs[:, place[type(label), label]]
-        return aligned
-
     def _level(self, selection: Selection, digest: str) -> tuple[Level, Basis]:
         records = [self.memory_.record(int(p)) for p in self.memory_.positions(selection.ids)]
         rows: list[tuple[RowId, bytes | None]] = [(r.id, r.content) for r in records]
@@ -486,24 +454,7 @@ class MemoryClassifier(NetworkClassifier):
         return known.level(rows, is_complete=selection.is_complete)
 
 
-def _with_own(
-    batches: Iterator[Tensor], exclude: Ints | None
-) -> Iterator[tuple[Tensor, Ints | None]]:
-    """Pair each batch of queries with its part of the exclusions."""
-    start = 0
-    for queries in batches:
-        yield queries, None if exclude is None else exclude[start : start + len(queries)]
-        start += len(queries)
-
-
 def _no_probabilities(*, has_exclusions: bool) -> str:
     if has_exclusions:
         return "Expected a row to vote, but the excluded row was the only one left."
     return "Expected finite embeddings of the queries, but the encoder returned NaN or infinity."
-
-
-def _object_array(rows: list[list[Any]]) -> npt.NDArray[Any]:
-    array = np.empty((len(rows), len(rows[0])), dtype=object)
-    for index, row in enumerate(rows):
-        array[index] = row
-    return array

@@ -1,0 +1,98 @@
+"""From embeddings of queries, in batches, to probabilities and votes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from erasable.fusion import Attention, Reduction
+from erasable.memory import Readable
+from erasable.models._inputs import as_labels
+from erasable.models._votes import Votes
+from erasable.typing import Float64s, Ints, Label
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Rows, and how they are read.
+
+    Attributes:
+        reduction: How the memory is read.
+        attention: How queries score rows, for evaluation.
+        rows: The rows that a prediction reads.
+    """
+
+    reduction: Reduction
+    attention: Attention
+    rows: Readable
+
+    def log_probabilities(self, batches: Iterator[Tensor], exclude: Ints | None) -> Float64s:
+        """Return log class probabilities of queries, (queries, classes).
+
+        Args:
+            batches: Embeddings of the queries, (queries, dim) in all.
+            exclude: Per query the position of one row to leave out, or −1, (queries,).
+        """
+        parts = [
+            self.reduction.log_probabilities(
+                queries.double(), self.rows, attention=self.attention, exclude=own
+            )
+            for queries, own in _with_own(batches, exclude)
+        ]
+        logs: Float64s = (torch.cat(parts) if len(parts) > 1 else parts[0]).numpy()
+        return logs
+
+    def votes(self, batches: Iterator[Tensor], top: int, exclude: Ints | None) -> Votes:
+        """Return the ``top`` heaviest votes of queries; for the rest see `log_probabilities`."""
+        parts = [
+            self.reduction.votes(
+                queries.double(), self.rows, top, attention=self.attention, exclude=own
+            )
+            for queries, own in _with_own(batches, exclude)
+        ]
+        places = np.concatenate([part.positions for part in parts])
+        live = self.rows.live
+        records = {p: live.record(p) for p in np.unique(places[places >= 0]).tolist()}
+        ids = [[records[p].id if p >= 0 else None for p in query] for query in places.tolist()]
+        labels = [
+            [records[p].label if p >= 0 else None for p in query] for query in places.tolist()
+        ]
+        return Votes(
+            ids=_object_array(ids),
+            labels=_object_array(labels),
+            weights=np.concatenate([part.weights for part in parts]),
+            rest=np.concatenate([part.rest for part in parts]),
+            kind=self.reduction.vote_kind,
+        )
+
+
+def align(logs: Float64s, live: list[Label], classes: Sequence[Label]) -> Float64s:
+    """Return log-probabilities (queries, live) in the order of ``classes``; −inf where absent."""
+    wanted = as_labels(list(classes))
+    place = {(type(label), label): column for column, label in enumerate(live)}
+    aligned = np.full((len(logs), len(wanted)), -np.inf)
+    for column, label in enumerate(wanted):
+        if (type(label), label) in place:
+            aligned[:, column] = logs[:, place[type(label), label]]
+    return aligned
+
+
+def _with_own(
+    batches: Iterator[Tensor], exclude: Ints | None
+) -> Iterator[tuple[Tensor, Ints | None]]:
+    """Pair each batch of queries with its part of the exclusions."""
+    start = 0
+    for queries in batches:
+        yield queries, None if exclude is None else exclude[start : start + len(queries)]
+        start += len(queries)
+
+
+def _object_array(rows: list[list[Any]]) -> npt.NDArray[Any]:
+    array = np.empty((len(rows), len(rows[0])), dtype=object)
+    for index, row in enumerate(rows):
+        array[index] = row
+    return array
