@@ -2,6 +2,12 @@
 
 from erasable.encoders._base import Encoder
 from erasable.encoders._cut import cut
+from erasable.encoders._efficientnet_lite import (
+    EfficientNetLite,
+    EfficientNetLite0,
+    EfficientNetLite1,
+    EfficientNetLite2,
+)
 from erasable.encoders._fast_cnn import FastCNN
 from erasable.encoders._features import MLP, Identity, RandomFeatures
 from erasable.encoders._graph import GraphAttention
@@ -15,6 +21,10 @@ from erasable.encoders._small_cnn import SmallCNN
 __all__ = [
     "DRAWN_ENCODERS",
     "MLP",
+    "EfficientNetLite",
+    "EfficientNetLite0",
+    "EfficientNetLite1",
+    "EfficientNetLite2",
     "Encoder",
     "FastCNN",
     "GraphAttention",

@@ -19,11 +19,13 @@ class Encoder(nn.Module, ABC):
         is_relational: Whether rows are encoded together with other rows.
         is_precise: Whether evaluation runs in float64: where that costs next to nothing, so that
             a prediction does not depend on the size of its batch in any visible digit.
+        public_source: What published weights were trained on, once they are loaded.
     """
 
     name: ClassVar[str]
     is_relational: ClassVar[bool] = False
     is_precise: ClassVar[bool] = False
+    public_source: str | None = None
 
     @property
     @abstractmethod
@@ -33,6 +35,9 @@ class Encoder(nn.Module, ABC):
     @abstractmethod
     def options(self) -> dict[str, Any]:
         """Return what the registry needs, besides the input shape, to build this network again."""
+
+    def load_pretrained(self) -> None:
+        """Load published weights and set ``public_source``, if this encoder comes with any."""
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:

@@ -7,6 +7,11 @@ import torch
 from torch import nn
 
 from erasable.encoders._base import Encoder
+from erasable.encoders._efficientnet_lite import (
+    EfficientNetLite0,
+    EfficientNetLite1,
+    EfficientNetLite2,
+)
 from erasable.encoders._fast_cnn import FastCNN
 from erasable.encoders._features import MLP, Identity, RandomFeatures
 from erasable.encoders._module import ModuleEncoder
@@ -31,6 +36,7 @@ def build_encoder(
     *,
     options: dict[str, Any] | None = None,
     seed: int = 0,
+    is_blank: bool = False,
 ) -> Encoder:
     """Build an encoder by name, or wrap a torch module.
 
@@ -40,6 +46,7 @@ def build_encoder(
         input_shape: Shape of one input, without the batch.
         options: Keyword arguments of the named encoder.
         seed: Seed of its first weights; the caller's random state is left as it was.
+        is_blank: Leave out published weights, because others are loaded anyway.
     """
     if isinstance(encoder, nn.Module):
         if options:
@@ -53,14 +60,17 @@ def build_encoder(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            return _ENCODERS[name](input_shape, **(options or {}))
+            built = _ENCODERS[name](input_shape, **(options or {}))
         except TypeError as error:
             raise ArgumentError(f"Expected options of the encoder {name!r}: {error}.") from error
+    if not is_blank:
+        built.load_pretrained()
+    return built
 
 
 _OWN = (Identity, RandomFeatures, MLP, SmallCNN, FastCNN, ResNet18)
 DRAWN_ENCODERS = frozenset({"auto", *(own.name for own in _OWN)})
 """Names of encoders whose first weights are only drawn at random: they have seen nothing."""
 
-for _factory in _OWN:
+for _factory in (*_OWN, EfficientNetLite0, EfficientNetLite1, EfficientNetLite2):
     register_encoder(_factory.name, _factory)
