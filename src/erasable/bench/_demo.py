@@ -138,10 +138,12 @@ def run_demo(*, seed: int = 0, say: Callable[[str], None] = lambda _: None) -> D
     """
     start = time.perf_counter()
     demo = _Demo(seed, say)
+    subjects = demo.train.groups
+    assert subjects is not None  # noqa: S101 - simulated for the digits
     scenarios = [
         class_scenario(demo.train, 3),
         random_scenario(demo.train, 0.1, seed),
-        group_scenario(demo.train, demo.train.groups[0]),
+        group_scenario(demo.train, subjects[0]),
     ]
     lines = [line for scenario in scenarios for line in demo.compare(scenario)]
     proofs = [demo.prove(scenario) for scenario in scenarios]

@@ -252,8 +252,6 @@ class Memory:
             ErasableError: One error that names every problem; nothing was stored.
         """
         problems = Problems("add()")
-        if reinstate and skip_forgotten:
-            problems.note("Expected reinstate or skip_forgotten, but got both.")
         rows = check_incoming(
             problems,
             self._grid,
@@ -264,17 +262,36 @@ class Memory:
             groups=groups,
             contents=contents,
         )
-        if problems:
-            self._note_taken(rows, problems)
-            problems.raise_if_any()
-        forgotten = [] if reinstate else self._tombstones.find(rows)
-        if skip_forgotten and forgotten:
-            rows = rows.keep(sorted(set(range(len(rows))) - set(forgotten)))
-            forgotten = []
-        self._note_taken(rows, problems)
-        self._note_refused(rows, forgotten, problems)
-        problems.raise_if_any()
+        kept = self._admitted(rows, problems, reinstate=reinstate, skip_forgotten=skip_forgotten)
+        rows = rows if len(kept) == len(rows) else rows.keep(kept)
         return self._store(rows, reinstate=reinstate)
+
+    def admissible(
+        self,
+        labels: Any,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        contents: Sequence[bytes],
+        reinstate: bool = False,
+        skip_forgotten: bool = False,
+    ) -> list[int]:
+        """Return which rows `add` would store, by their places, before they are encoded.
+
+        Takes what `add` takes, except embeddings, and raises what it would raise.
+        """
+        problems = Problems("add()")
+        rows = check_incoming(
+            problems,
+            self._grid,
+            1,
+            embeddings=np.zeros((len(contents), 1), np.float32),
+            labels=labels,
+            ids=ids,
+            groups=groups,
+            contents=contents,
+        )
+        return self._admitted(rows, problems, reinstate=reinstate, skip_forgotten=skip_forgotten)
 
     def forget(
         self, *, ids: Any = None, groups: Any = None, classes: Any = None, missing_ok: bool = False
@@ -386,6 +403,25 @@ class Memory:
             self._tombstones.bury(info.id, info.content, row)
         self._hash.subtract(lanes)
         return self._live.remove(infos, units)
+
+    def _admitted(
+        self, rows: Incoming, problems: Problems, *, reinstate: bool, skip_forgotten: bool
+    ) -> list[int]:
+        """Return the places of the rows to store, or raise if anything is wrong."""
+        if reinstate and skip_forgotten:
+            problems.note("Expected reinstate or skip_forgotten, but got both.")
+        if problems:
+            self._note_taken(rows, problems)
+            problems.raise_if_any()
+        forgotten = [] if reinstate else self._tombstones.find(rows)
+        kept = list(range(len(rows)))
+        if skip_forgotten and forgotten:
+            kept = sorted(set(kept) - set(forgotten))
+            forgotten = []
+        self._note_taken(rows.keep(kept), problems)
+        self._note_refused(rows, forgotten, problems)
+        problems.raise_if_any()
+        return kept
 
     def _note_taken(self, rows: Incoming, problems: Problems) -> None:
         taken = [row_id for row_id in rows.ids or [] if row_id in self]

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from erasable.encoders import DRAWN_ENCODERS, Encoder, build_encoder
 from erasable.errors import ArgumentError
 from erasable.memory import plain
-from erasable.models._inputs import as_float32, as_images, as_tensor
-from erasable.models._provenance import Provenance, attach, provenance_of
-from erasable.training import Objective, TrainingConfig, train
-from erasable.typing import Float32s, Label
+from erasable.models._inputs import as_float32, is_lazy
+from erasable.models._provenance import Provenance, attach, declared, provenance_of
+from erasable.training import Inputs, Objective, TrainingConfig, as_images, train
+from erasable.typing import Label
 
 
 class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is untyped
@@ -69,7 +69,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
 
     # -- inputs ----------------------------------------------------------------------------------
 
-    def _check_inputs(self, X: Any, *, reset: bool) -> Float32s:
+    def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
+        if is_lazy(X):
+            return self._check_images(X, reset=reset)
         shape = np.shape(X) if isinstance(X, (np.ndarray, Tensor)) else None
         if shape is not None and len(shape) > 2:
             return self._check_images(np.asarray(X), reset=reset)
@@ -77,20 +79,20 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             checked = validate_data(self, X, reset=reset, dtype=[np.float32, np.float64, np.uint8])
         except ValueError as error:
             raise ArgumentError(str(error)) from error
-        inputs = as_float32(checked)
+        inputs = Inputs(checked if checked.dtype == np.uint8 else as_float32(checked))
         self._require_shape(inputs, reset=reset)
         return inputs
 
-    def _check_images(self, images: npt.NDArray[Any], *, reset: bool) -> Float32s:
+    def _check_images(self, images: Any, *, reset: bool) -> Inputs:
         if images.dtype.kind not in "fiub":
             raise ArgumentError(f"Expected images to be numbers, but got dtype {images.dtype}.")
-        inputs = as_float32(as_images(images))
-        if not len(inputs):
+        if not len(images):
             raise ArgumentError("Expected at least one image, but got none.")
+        inputs = Inputs(images if images.dtype == np.uint8 else as_float32(as_images(images)))
         self._require_shape(inputs, reset=reset)
         return inputs
 
-    def _require_shape(self, inputs: Float32s, *, reset: bool) -> None:
+    def _require_shape(self, inputs: Inputs, *, reset: bool) -> None:
         if reset:
             self.input_shape_ = inputs.shape[1:]
         elif inputs.shape[1:] != self.input_shape_:
@@ -129,9 +131,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         """Return an encoder to train or freeze, and what its weights have seen."""
         given = self._own_encoder()
         encoder = build_encoder(given, self.input_shape_, options=self.encoder_options, seed=seed)
-        is_drawn = isinstance(given, str) and given in DRAWN_ENCODERS
-        origin = given if isinstance(given, nn.Module) else encoder
-        return encoder, Provenance() if is_drawn else provenance_of(origin)
+        if isinstance(given, nn.Module):
+            return encoder, provenance_of(given)
+        if encoder.public_source is not None:
+            return encoder, declared(encoder.public_source)
+        return encoder, Provenance() if given in DRAWN_ENCODERS else provenance_of(encoder)
 
     def _laid_out(self, network: nn.Module) -> nn.Module:
         """Lay out the kernels of a network for images as evaluation and training take images."""
@@ -142,7 +146,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
     def _train(
         self,
         objective: Objective,
-        inputs: Float32s,
+        inputs: Inputs,
         classes: Tensor,
         config: TrainingConfig,
         *,
@@ -156,7 +160,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         return train(
             self.network_ if network is None else network,
             objective,
-            inputs=as_tensor(inputs),
+            inputs=inputs,
             classes=classes,
             config=config,
             device=self.device,

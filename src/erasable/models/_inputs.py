@@ -1,42 +1,24 @@
 """From what users pass to what networks take."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
+from torch import Tensor
 
 from erasable.errors import ArgumentError
-from erasable.memory import as_label
-from erasable.typing import Float32s, Label
-
-_CHANNELS = (1, 3, 4)
-
-
-def as_images(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return images as (n, channels, height, width).
-
-    (n, height, width) gains a channel. Of four axes, the last is the channels if its size is 1, 3
-    or 4 and the second one's is not; otherwise the second is.
-    """
-    if array.ndim == 3:
-        return array[:, None]
-    if array.ndim == 4 and array.shape[3] in _CHANNELS and array.shape[1] not in _CHANNELS:
-        return array.transpose(0, 3, 1, 2)
-    return array
+from erasable.memory import as_id, as_label, encode_key, plain, sort_labels
+from erasable.typing import Float32s, Label, RowId
 
 
 def as_float32(array: npt.NDArray[Any]) -> Float32s:
-    """Return inputs as float32; bytes become numbers from 0 to 1.
+    """Return inputs as float32.
 
     Raises:
         ArgumentError: If a value is not finite, or too large for float32.
     """
-    if array.dtype == np.uint8:
-        return array.astype(np.float32) / np.float32(255)
     with np.errstate(over="ignore"):
         inputs = np.ascontiguousarray(array, np.float32)
     if not np.isfinite(inputs).all():
@@ -46,14 +28,22 @@ def as_float32(array: npt.NDArray[Any]) -> Float32s:
     return inputs
 
 
-def content_digests(inputs: Float32s) -> list[bytes]:
-    """Return a digest per input of exactly what the network sees, so that copies are recognised.
+def is_lazy(X: Any) -> bool:
+    """Tell whether inputs are not an array but bytes that are decoded when they are indexed."""
+    is_array = isinstance(X, (np.ndarray, Tensor))
+    return not is_array and getattr(X, "dtype", None) == np.uint8 and hasattr(X, "shape")
 
-    The shape is left out: an image and the same image flattened are copies.
+
+def as_ids(ids: Any, count: int) -> list[RowId]:
+    """Return one plain id per input.
+
+    Raises:
+        ArgumentError: If there are more or fewer, or one is neither text nor a whole number.
     """
-    head = b"erasable.input.1:"
-    rows = np.ascontiguousarray(inputs, "<f4").reshape(len(inputs), -1) + np.float32(0)
-    return [hashlib.sha256(head + row.tobytes()).digest() for row in rows]
+    found = [as_id(row_id) for row_id in ids]
+    if len(found) != count:
+        raise ArgumentError(f"Expected {count} ids, but got {len(found)}.")
+    return found
 
 
 def as_labels(y: Any) -> list[Label]:
@@ -78,12 +68,20 @@ def as_labels(y: Any) -> list[Label]:
     return [as_label(label) for label in column.tolist()]
 
 
+def distinct(labels: list[Label]) -> list[Label]:
+    """Return each label once, sorted."""
+    return sort_labels(list({encode_key(label): label for label in labels}.values()))
+
+
 def labels_array(labels: list[Label]) -> npt.NDArray[Any]:
     """Return labels as an array of their own type, or of objects if the types are mixed."""
     is_mixed = len({type(label) for label in labels}) > 1
     return np.array(labels, dtype=object if is_mixed else None)
 
 
-def as_tensor(inputs: Float32s) -> torch.Tensor:
-    """Return inputs as a tensor that does not share memory with a read-only array."""
-    return torch.from_numpy(inputs if inputs.flags.writeable else inputs.copy())
+def at_places(places: list[int], values: Any) -> list[Any] | None:
+    """Return the values at some places; None if there are no values."""
+    if values is None:
+        return None
+    found = [plain(value) for value in values]
+    return found if len(places) == len(found) else [found[place] for place in places]

@@ -16,8 +16,8 @@ from erasable.models._inputs import as_labels
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._networks import ParametricNetwork, SPMNetwork
 from erasable.models._reading import reading
-from erasable.training import CrossEntropy, TrainingConfig
-from erasable.typing import Float32s, Ints
+from erasable.training import CrossEntropy, Inputs, TrainingConfig
+from erasable.typing import Ints
 
 _KS = (1, 2, 5, 10, 20, 50, 100, 200)
 
@@ -38,6 +38,9 @@ class KNNClassifier(MemoryClassifier):
         encoder_options: Keyword arguments for a named encoder.
         normalize: ``layer``, ``none`` or ``auto``, as for `SPMClassifier`.
         grid_bits: Embeddings are rounded to multiples of ``2**-grid_bits``.
+        embedding_cache: Folder to keep embeddings of rows in: with a frozen encoder, each row is
+            encoded once, also across models and interrupted runs. Rows then need ids. `forget`
+            removes them there too.
         epochs: Passes over the rows; 0 trains nothing.
         batch_size: Rows per step.
         learning_rate: Largest learning rate of SGD.
@@ -68,6 +71,7 @@ class KNNClassifier(MemoryClassifier):
         encoder_options: dict[str, Any] | None = None,
         normalize: str = "auto",
         grid_bits: int = 14,
+        embedding_cache: str | Path | None = None,
         epochs: int = 30,
         batch_size: int = 128,
         learning_rate: float = 0.1,
@@ -87,6 +91,7 @@ class KNNClassifier(MemoryClassifier):
         self.encoder_options = encoder_options
         self.normalize = normalize
         self.grid_bits = grid_bits
+        self.embedding_cache = embedding_cache
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -128,7 +133,7 @@ class KNNClassifier(MemoryClassifier):
         self.k = max(tried, key=lambda k: (scores[k], -k))
         return self
 
-    def _nearest_ranks(self, inputs: Float32s, k: int) -> Ints:
+    def _nearest_ranks(self, inputs: Inputs, k: int) -> Ints:
         """Return the class of each query's neighbours, nearest first, (queries, ≤ k)."""
         live = self.memory_.live
         search = reading(k, self.search, candidates=max(k, self.candidates)).search
@@ -144,7 +149,7 @@ class KNNClassifier(MemoryClassifier):
         return SPMNetwork(start.encoder, self._norm(start))
 
     def _learn(
-        self, inputs: Float32s, classes: Tensor, config: TrainingConfig
+        self, inputs: Inputs, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:
         network = self.network_
         with torch.random.fork_rng(devices=[]):

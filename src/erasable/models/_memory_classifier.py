@@ -1,16 +1,13 @@
 """What classifiers with a memory share: remembering, forgetting, predicting, saving."""
 
-import uuid
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError
@@ -18,19 +15,19 @@ from erasable.fusion import Attention, Reduction
 from erasable.memory import Grid, Marks, Match, Memory, Readable, Selection, plain
 from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
-from erasable.models._inputs import as_labels, as_tensor, content_digests, labels_array
-from erasable.models._networks import SPMNetwork, embedding_norm, evaluate
+from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
+from erasable.models._embedding import cached_embeddings, embeddings
+from erasable.models._inputs import as_ids, as_labels, at_places, labels_array
+from erasable.models._networks import SPMNetwork, embedding_norm
 from erasable.models._plan import ForgetPlan, plan_forget
 from erasable.models._provenance import Provenance, provenance_of, record_rows
-from erasable.models._reader import Reader, align
+from erasable.models._reader import Reader, align, no_probabilities
 from erasable.models._saving import Place, save
 from erasable.models._votes import Votes
-from erasable.store import FORMAT, Basis, Level, Receipt
-from erasable.training import TrainingConfig
-from erasable.typing import Float32s, Float64s, Ints, Label, RowId
+from erasable.store import Basis, Copy, CopyKind, Level, Receipt
+from erasable.training import Inputs, TrainingConfig
+from erasable.typing import Float64s, Ints, Label, RowId
 from erasable.weights import weights_digest
-
-_BATCH = 256
 
 
 class MemoryClassifier(NetworkClassifier):
@@ -41,9 +38,11 @@ class MemoryClassifier(NetworkClassifier):
 
     normalize: str
     grid_bits: int
+    embedding_cache: str | Path | None
     network_: SPMNetwork
     memory_: Memory
     places_: dict[Path, Place]
+    copies_: list[Copy]
     history_: list[dict[str, float]]
     adaptation_: dict[str, float | None]
 
@@ -55,7 +54,7 @@ class MemoryClassifier(NetworkClassifier):
 
     @abstractmethod
     def _learn(
-        self, inputs: Float32s, classes: Tensor, config: TrainingConfig
+        self, inputs: Inputs, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:
         """Train ``self.network_`` in place."""
 
@@ -116,20 +115,24 @@ class MemoryClassifier(NetworkClassifier):
             for name in ("adaptation_", "k_scores_"):
                 self.__dict__.pop(name, None)  # of an earlier fit
             if config.epochs and len(inputs) > 1:
+                if self.checkpoint is not None:
+                    self.note_copy("checkpoint", self.checkpoint)
                 classes = class_indices(labels, trial.classes)
                 self.history_ = self._learn(inputs, classes, config)
                 provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
             self._record(provenance)
-            embeddings = self._embed(inputs)
+            is_frozen = not self.history_
+            encoded = self._embed(inputs, ids=row_ids if is_frozen else None)
             self.memory_.add(
-                embeddings,
+                encoded,
                 labels,
                 ids=row_ids,
                 groups=[row.groups for row in trial.get(row_ids)],
                 contents=contents,
             )
             if init is not None:
-                self.adaptation_ = {"before": before, "after": self._own_accuracy(embeddings)}
+                after = self._reader().own_accuracy(encoded) if self.can_answer else None
+                self.adaptation_ = {"before": before, "after": after}
         return self
 
     def remember(
@@ -158,12 +161,9 @@ class MemoryClassifier(NetworkClassifier):
             is_new = not self.__sklearn_is_fitted__()
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
             if is_new:
-                seed = self._seed()
-                start = resolve_init(self, None, seed)
-                self._adopt(self._network(start, seed).eval(), Marks())
-                self._record(start.provenance)
-            self.memory_.add(
-                self._embed(inputs),
+                self._begin(self._seed())
+            # Checked before anything is encoded: what is refused must not end up in a cache.
+            kept = self.memory_.admissible(
                 labels,
                 ids=ids,
                 groups=groups,
@@ -171,6 +171,21 @@ class MemoryClassifier(NetworkClassifier):
                 reinstate=reinstate,
                 skip_forgotten=skip_forgotten,
             )
+            kept_ids = at_places(kept, ids)
+            if self.embedding_cache is not None and kept_ids is None:
+                raise ArgumentError(
+                    "Expected ids with embedding_cache, but got none: what is kept of a row is "
+                    "found, and removed, by its id."
+                )
+            if kept:
+                self.memory_.add(
+                    self._embed(inputs.take(kept), ids=kept_ids),
+                    at_places(kept, labels),
+                    ids=kept_ids,
+                    groups=at_places(kept, groups),
+                    contents=at_places(kept, contents),
+                    reinstate=reinstate,
+                )
         return self
 
     # -- forgetting ------------------------------------------------------------------------------
@@ -231,11 +246,11 @@ class MemoryClassifier(NetworkClassifier):
         level, basis = self._level(selection, digest)
         if dry_run:
             return plan_forget(self.memory_, selection, level=level, basis=basis)
+        # First: if this is interrupted, what was removed is only encoded again.
+        clear_caches(self, [*selection.ids, *selection.missing])
         done = self.memory_.drop(selection)
-        return Receipt(
-            format=FORMAT,
-            request_id=request_id or uuid.uuid4().hex,
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        return Receipt.new(
+            request_id=request_id,
             rows=len(done.ids),
             digest_before=done.digest_before,
             digest_after=done.digest_after,
@@ -269,7 +284,7 @@ class MemoryClassifier(NetworkClassifier):
         exclude = self._own_positions(exclude_ids, len(inputs))
         logs = self._reader().log_probabilities(self._embeddings(inputs), exclude)
         if np.isnan(logs).any():
-            raise StateError(_no_probabilities(has_exclusions=exclude is not None))
+            raise StateError(no_probabilities(has_exclusions=exclude is not None))
         return logs if classes is None else align(logs, self.memory_.classes, classes)
 
     def votes(self, X: Any, top: int = 10, *, exclude_ids: Any = None) -> Votes:
@@ -299,10 +314,16 @@ class MemoryClassifier(NetworkClassifier):
         inputs = self._check_inputs(X, reset=False)
         return self.memory_.find(self._embed(inputs), tolerance=tolerance)
 
-    def embed(self, X: Any) -> npt.NDArray[Any]:
-        """Return embeddings of inputs, (n, dim), before they are rounded to the memory's grid."""
+    def embed(self, X: Any, *, ids: Any = None) -> npt.NDArray[Any]:
+        """Return embeddings of inputs, (n, dim), before they are rounded to the memory's grid.
+
+        Args:
+            X: Inputs, (n, …).
+            ids: One id per input: with ``embedding_cache``, each is encoded only once.
+        """
         self._require_fitted()
-        return self._embed(self._check_inputs(X, reset=False))
+        inputs = self._check_inputs(X, reset=False)
+        return self._embed(inputs, ids=None if ids is None else as_ids(ids, len(inputs)))
 
     @property
     def can_answer(self) -> bool:
@@ -368,16 +389,38 @@ class MemoryClassifier(NetworkClassifier):
         place = save(self, Path(path), overwrite=overwrite)
         self.places_ = {**self.places_, place.path: place}
 
+    # -- copies ----------------------------------------------------------------------------------
+
+    def note_copy(self, kind: CopyKind, path: str | Path) -> None:
+        """Record that something of the rows lies in a file or folder outside the model."""
+        copy = Copy(kind, str(Path(path).resolve()))
+        if copy not in self.copies_:
+            self.copies_ = [*self.copies_, copy]
+
+    def copies(self) -> list[KnownCopy]:
+        """Return every place that holds something of the rows, as far as this model knows."""
+        self._require_fitted()
+        return known_copies(self)
+
+    def purge(self) -> Purged:
+        """Remove what is left of forgotten rows in every embedding cache this model has used.
+
+        `forget` does so itself; this finds entries that came back, or that a crash left behind, by
+        the marks of what was forgotten.
+        """
+        self._require_fitted()
+        return purge(self)
+
     # -- inside ----------------------------------------------------------------------------------
 
     def _check_rows(
         self, X: Any, y: Any, *, reset: bool
-    ) -> tuple[Float32s, list[Label], list[bytes]]:
+    ) -> tuple[Inputs, list[Label], list[bytes]]:
         inputs = self._check_inputs(X, reset=reset)
         labels = as_labels(y)
         if len(labels) != len(inputs):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
-        return inputs, labels, content_digests(inputs)
+        return inputs, labels, inputs.digests
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no fit would take, before they are saved or used."""
@@ -389,10 +432,17 @@ class MemoryClassifier(NetworkClassifier):
     def _norm(self, start: Start) -> nn.Module:
         return embedding_norm(self.normalize, start.encoder)
 
+    def _begin(self, seed: int) -> None:
+        """Start with an empty memory and weights that no row of it has touched."""
+        start = resolve_init(self, None, seed)
+        self._adopt(self._network(start, seed).eval(), Marks())
+        self._record(start.provenance)
+
     def _adopt(self, network: SPMNetwork, tombstones: Marks) -> None:
         self._laid_out(network)
         self.network_ = network
         self.places_ = {}
+        self.copies_ = []
         grid = Grid(self.grid_bits)
         self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)
 
@@ -404,27 +454,18 @@ class MemoryClassifier(NetworkClassifier):
                 marks.update(model.memory_.tombstones.marks)
         return marks
 
-    def _embed(self, inputs: Float32s) -> npt.NDArray[Any]:
-        return np.concatenate([batch.numpy() for batch in self._embeddings(inputs)])
+    def _embed(self, inputs: Inputs, *, ids: Sequence[RowId] | None = None) -> npt.NDArray[Any]:
+        if self.embedding_cache is None or ids is None:
+            return np.concatenate([batch.numpy() for batch in self._embeddings(inputs)])
+        folder = Path(self.embedding_cache).resolve()
+        self.note_copy("embeddings", folder)
+        return cached_embeddings(self.network_, inputs, ids, folder, verbose=bool(self.verbose))
 
-    def _embeddings(self, inputs: Float32s) -> Iterator[Tensor]:
-        network = self.network_
-        is_precise = network.encoder.is_precise
-        return evaluate(network.embedder, as_tensor(inputs), is_precise=is_precise)
+    def _embeddings(self, inputs: Inputs) -> Iterator[Tensor]:
+        return embeddings(self.network_, inputs)
 
     def _reader(self) -> Reader:
         return Reader(self._reduction(), self._attention(), self._readable())
-
-    def _own_accuracy(self, embeddings: npt.NDArray[Any]) -> float | None:
-        """Return the share of rows, just stored, that the others predict correctly."""
-        if len(self.memory_) < 2 or self.network_.set_encoder is not None:
-            return None
-        places = np.arange(len(embeddings))
-        starts = range(0, len(embeddings), _BATCH)
-        batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
-        ranks = self.memory_.sums.rank_of_slots()[self.memory_.table.slots]
-        best = self._reader().log_probabilities(batches, places).argmax(axis=1)
-        return float(np.mean(best == ranks))
 
     def _require_rows(self) -> None:
         if not len(self.memory_):
@@ -452,9 +493,3 @@ class MemoryClassifier(NetworkClassifier):
         rows += [(row_id, None) for row_id in selection.missing]
         known = provenance_of(self.network_, digest=digest)
         return known.level(rows, is_complete=selection.is_complete)
-
-
-def _no_probabilities(*, has_exclusions: bool) -> str:
-    if has_exclusions:
-        return "Expected a row to vote, but the excluded row was the only one left."
-    return "Expected finite embeddings of the queries, but the encoder returned NaN or infinity."

@@ -12,6 +12,7 @@ from erasable.encoders import Encoder, SetEncoder
 from erasable.errors import ArgumentError
 from erasable.fusion import RowSet, VoteFusion
 from erasable.models._semi_parametric import Layer, SemiParametric
+from erasable.training import Inputs
 
 
 class EmbeddingNorm(nn.Module):
@@ -124,7 +125,7 @@ class ParametricNetwork(nn.Module):
 
 
 def evaluate(
-    network: nn.Module, inputs: Tensor, *, is_precise: bool, batch_size: int = 256
+    network: nn.Module, inputs: Tensor | Inputs, *, is_precise: bool, batch_size: int = 256
 ) -> Iterator[Tensor]:
     """Yield a network's output per batch of inputs (n, …), in eval mode, without gradients.
 

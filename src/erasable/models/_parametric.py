@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from erasable.errors import ArgumentError
-from erasable.memory import encode_key, sort_labels
 from erasable.models._base import NetworkClassifier, class_indices
-from erasable.models._inputs import as_labels, as_tensor, content_digests, labels_array
+from erasable.models._inputs import as_labels, distinct, labels_array
 from erasable.models._networks import ParametricNetwork, embedding_norm, evaluate
 from erasable.models._provenance import record_rows
 from erasable.training import CrossEntropy
@@ -81,7 +80,7 @@ class ParametricClassifier(NetworkClassifier):
             if len(labels) != len(inputs):
                 raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
             heads = labels + as_labels([] if classes is None else list(classes))
-            self._labels = sort_labels(list({encode_key(head): head for head in heads}.values()))
+            self._labels = distinct(heads)
             config = self._config()
             encoder, provenance = self._build_encoder(config.seed)
             norm = embedding_norm(self.normalize, encoder)
@@ -95,8 +94,7 @@ class ParametricClassifier(NetworkClassifier):
                 places = class_indices(labels, self._labels)
                 self.history_ = self._train(objective, inputs, places, config)
                 ids = list(range(len(inputs)))
-                contents = content_digests(inputs)
-                provenance = provenance.plus(record_rows("rows of fit", ids, contents))
+                provenance = provenance.plus(record_rows("rows of fit", ids, inputs.digests))
             self._record(provenance)
         return self
 
@@ -107,7 +105,7 @@ class ParametricClassifier(NetworkClassifier):
     def predict_log_proba(self, X: Any) -> Float64s:
         """Return natural logs of class probabilities by log-softmax, (n, classes)."""
         self._require_fitted()
-        inputs = as_tensor(self._check_inputs(X, reset=False))
+        inputs = self._check_inputs(X, reset=False)
         is_precise = self.network_.encoder.is_precise
         batches = evaluate(self.network_, inputs, is_precise=is_precise)
         logs: Float64s = torch.cat([b.double().log_softmax(1) for b in batches]).numpy()

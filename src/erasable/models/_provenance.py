@@ -81,14 +81,20 @@ class Provenance:
         return "memory", "recorded" if is_recorded else "unknown"
 
 
+def declared(source: str) -> Provenance:
+    """Return the record of weights of which somebody vouches that they saw a public source only."""
+    return Provenance((Source("declared", source),))
+
+
 UNKNOWN = Provenance((Source("unknown", "weights of unknown origin"),))
 
 
-def record_rows(name: str, ids: Sequence[RowId], contents: Sequence[bytes]) -> Source:
-    """Return the record of training on rows, kept as keyed marks of their ids and contents."""
+def record_rows(name: str, ids: Sequence[RowId] | None, contents: Sequence[bytes]) -> Source:
+    """Return the record of training on rows, kept as keyed marks of ids, if any, and contents."""
     marks = Marks()
-    for row_id, content in zip(ids, contents, strict=True):
+    for row_id in ids or []:
         marks.add(ID, encode_key(row_id).encode())
+    for content in contents:
         marks.add(CONTENT, content)
     return Source("recorded", name, marks)
 
@@ -137,7 +143,7 @@ def declare(network: nn.Module, source: str) -> nn.Module:
             "Expected a network whose training is not on record, but this one, or a part of it, "
             f"was trained here: on {listing(trained_here)}."
         )
-    attach(network, Provenance((Source("declared", source),)))
+    attach(network, declared(source))
     return network
 
 

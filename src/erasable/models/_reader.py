@@ -15,6 +15,8 @@ from erasable.models._inputs import as_labels
 from erasable.models._votes import Votes
 from erasable.typing import Float64s, Ints, Label
 
+_BATCH = 256
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -45,6 +47,19 @@ class Reader:
         ]
         logs: Float64s = (torch.cat(parts) if len(parts) > 1 else parts[0]).numpy()
         return logs
+
+    def own_accuracy(self, embeddings: npt.NDArray[Any]) -> float:
+        """Return the share of rows that the others predict correctly.
+
+        Args:
+            embeddings: Embeddings of all rows, in the order of their positions.
+        """
+        starts = range(0, len(embeddings), _BATCH)
+        batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
+        live = self.rows.live
+        ranks = live.sums.rank_of_slots()[live.table.slots]
+        best = self.log_probabilities(batches, np.arange(len(embeddings))).argmax(axis=1)
+        return float(np.mean(best == ranks))
 
     def votes(self, batches: Iterator[Tensor], top: int, exclude: Ints | None) -> Votes:
         """Return the ``top`` heaviest votes of queries; for the rest see `log_probabilities`."""
@@ -79,6 +94,13 @@ def align(logs: Float64s, live: list[Label], classes: Sequence[Label]) -> Float6
         if (type(label), label) in place:
             aligned[:, column] = logs[:, place[type(label), label]]
     return aligned
+
+
+def no_probabilities(*, has_exclusions: bool) -> str:
+    """Say why there are no probabilities."""
+    if has_exclusions:
+        return "Expected a row to vote, but the excluded row was the only one left."
+    return "Expected finite embeddings of the queries, but the encoder returned NaN or infinity."
 
 
 def _with_own(

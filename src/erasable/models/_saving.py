@@ -44,6 +44,7 @@ def save(model: "MemoryClassifier", path: Path, *, overwrite: bool) -> Place:
     place = model.places_.get(path)
 
     def commit(generation: int) -> None:
+        directory.note_copies(model.copies_)  # before the rows are: none must go unknown
         directory.write_config(_config(model, digest, generation))
         directory.clean(digest=digest)
 
@@ -108,6 +109,7 @@ def _read(
     model._record(_provenance(saved.sources))
     place = Place(directory.path, saved.generation, saved.revision)
     model.places_ = {place.path: place}
+    model.copies_ = directory.copies()
     return model
 
 
@@ -140,7 +142,9 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
         model.n_features_in_ = model.input_shape_[0]
     if config["feature_names"]:
         model.feature_names_in_ = config["feature_names"]
-    built = build_encoder(model._own_encoder(), model.input_shape_, options=options or None)
+    built = build_encoder(
+        model._own_encoder(), model.input_shape_, options=options or None, is_blank=True
+    )
     model._adopt(model._network(Start(built, UNKNOWN), seed=0).eval(), Marks())
     model._check_parameters()
     fitted = model.get_params(deep=False)
@@ -177,12 +181,14 @@ def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str
         },
         "input_shape": list(model.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
-        "parameters": {
-            k: v.item() if isinstance(v, np.generic) else v
-            for k, v in parameters.items()
-            if k not in _NOT_SAVED
-        },
+        "parameters": {k: _plain(v) for k, v in parameters.items() if k not in _NOT_SAVED},
     }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(Path(value).resolve()) if isinstance(value, Path) else value
 
 
 def _set_encoder_name(model: "MemoryClassifier") -> str:

@@ -1,21 +1,33 @@
 """The classifier that forgets."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
+import numpy as np
 from torch import Tensor, nn
 
-from erasable.encoders import build_set_encoder
-from erasable.errors import ArgumentError
+from erasable.encoders import Identity, SetEncoder, build_set_encoder
+from erasable.errors import ArgumentError, StateError
 from erasable.fusion import Attention, DotProductFusion, Reduction, VoteFusion, get_reduction
 from erasable.memory import Readable
 from erasable.models._adapt import Start
+from erasable.models._base import class_indices
+from erasable.models._inputs import as_ids, distinct
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._networks import SPMNetwork
+from erasable.models._provenance import Provenance, record_rows
 from erasable.models._reading import reading
 from erasable.models._relational import relational_rows
-from erasable.training import InBatchMemory, Objective, SeparateSupport, Support, TrainingConfig
-from erasable.typing import Float32s
+from erasable.training import (
+    InBatchMemory,
+    Inputs,
+    Objective,
+    SeparateSupport,
+    Support,
+    TrainingConfig,
+)
+from erasable.weights import load_weights, weights_of
 
 _FEWEST = 4
 
@@ -52,6 +64,9 @@ class SPMClassifier(MemoryClassifier):
             number.
         grid_bits: Embeddings are rounded to multiples of ``2**-grid_bits``, so that sums of them
             are exact. Magnitudes must stay below ``2**(20 - grid_bits)``.
+        embedding_cache: Folder to keep embeddings of rows in: with a frozen encoder, each row is
+            encoded once, also across models and interrupted runs. Rows then need ids. `forget`
+            removes them there too.
         epochs: Passes over the rows; 0 trains nothing.
         batch_size: Rows per step; the batch is queries and memory at once.
         support_size: Train as the paper does: draw this many further rows per batch to be its
@@ -94,6 +109,7 @@ class SPMClassifier(MemoryClassifier):
         normalize: str = "auto",
         scale: str | float = "sqrt",
         grid_bits: int = 14,
+        embedding_cache: str | Path | None = None,
         epochs: int = 30,
         batch_size: int = 128,
         support_size: int | None = None,
@@ -121,6 +137,7 @@ class SPMClassifier(MemoryClassifier):
         self.normalize = normalize
         self.scale = scale
         self.grid_bits = grid_bits
+        self.embedding_cache = embedding_cache
         self.epochs = epochs
         self.batch_size = batch_size
         self.support_size = support_size
@@ -137,18 +154,78 @@ class SPMClassifier(MemoryClassifier):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
+    def pretrain(self, X: Any, y: Any, *, ids: Any = None) -> Self:
+        """Train how queries and rows are compared on *public* rows; none of them is stored.
+
+        The encoder stays as it is: only W_q, W_k and a set encoder are trained, by the episodes of
+        `fit` with the classes renumbered in each step, so that they learn to compare and not what
+        these classes look like. Any rows can be remembered afterwards; forgetting them is exact
+        unless they were among the public ones.
+
+        Args:
+            X: Inputs that will never have to be forgotten.
+            y: One label per input; other classes than those to be remembered will do.
+            ids: One id per input; with ``embedding_cache``, each is encoded only once.
+
+        Raises:
+            StateError: If there are rows in the memory already: pretrain, then remember.
+        """
+        with self._unchanged_on_error():
+            is_new = not self.__sklearn_is_fitted__()
+            inputs, labels, contents = self._check_rows(X, y, reset=is_new)
+            row_ids = None if ids is None else as_ids(ids, len(inputs))
+            config = replace(self._config(), label_permutation=True)
+            if is_new:
+                self._begin(config.seed)
+            if len(self.memory_):
+                raise StateError("Expected an empty memory: call pretrain() before remember().")
+            known = self.provenance_
+            trained = self._on_embeddings(config.seed)
+            self.history_ = self._train(
+                self._objective(),
+                Inputs(np.asarray(self._embed(inputs, ids=row_ids), np.float32)),
+                class_indices(labels, distinct(labels)),
+                config,
+                network=trained,
+            )
+            for part in ("fusion", "set_encoder"):
+                mine, theirs = getattr(self.network_, part), getattr(trained, part)
+                if mine is not None:
+                    load_weights(mine, weights_of(theirs))
+            public = record_rows("public rows of pretrain", row_ids, contents)
+            self._record(known.plus(public))
+        return self
+
+    def _on_embeddings(self, seed: int) -> SPMNetwork:
+        """Return what follows the encoder, with the present weights, as a network by itself."""
+        whole = self.network_
+        bare = Start(Identity((whole.encoder.dim,)), Provenance())
+        part = SPMNetwork(
+            bare.encoder, nn.Identity(), self._vote(bare), set_encoder=self._set_encoder(bare, seed)
+        )
+        present = {k: v for k, v in weights_of(whole).items() if k in weights_of(part)}
+        load_weights(part, present)
+        return part
+
     def _network(self, start: Start, seed: int) -> SPMNetwork:
-        vote = VoteFusion(
+        set_encoder = self._set_encoder(start, seed)
+        return SPMNetwork(
+            start.encoder, self._norm(start), self._vote(start), set_encoder=set_encoder
+        )
+
+    def _vote(self, start: Start) -> VoteFusion:
+        return VoteFusion(
             DotProductFusion(start.encoder.dim, scale=self.scale),
             self._reduction(),
             attention=self.attention,
             temperature=self.temperature,
         )
-        set_encoder = build_set_encoder(self.set_encoder, start.encoder.dim, seed=seed)
-        return SPMNetwork(start.encoder, self._norm(start), vote, set_encoder=set_encoder)
+
+    def _set_encoder(self, start: Start, seed: int) -> SetEncoder | None:
+        return build_set_encoder(self.set_encoder, start.encoder.dim, seed=seed)
 
     def _learn(
-        self, inputs: Float32s, classes: Tensor, config: TrainingConfig
+        self, inputs: Inputs, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:
         objective = self._objective()
         if objective.support is not None and len(inputs) < _FEWEST:

@@ -1,12 +1,17 @@
-"""Receipts and the saved form of a model."""
+"""Receipts, the saved form of a model, and embeddings kept on disk."""
 
+from erasable.store._copies import Copy, CopyKind
 from erasable.store._directory import ModelDirectory
+from erasable.store._embeddings import EmbeddingCache
 from erasable.store._receipt import FORMAT, Basis, Level, Receipt
 from erasable.store._rows_file import RowsFile, Saved, SavedSource
 
 __all__ = [
     "FORMAT",
     "Basis",
+    "Copy",
+    "CopyKind",
+    "EmbeddingCache",
     "Level",
     "ModelDirectory",
     "Receipt",

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from erasable.errors import StoreError
 from erasable.files import sync_folder, write_atomically
+from erasable.store._copies import Copy, read_copies, write_copies
 from erasable.store._rows_file import RowsFile
 from erasable.weights import tensors_digest
 
 FORMAT = "erasable.model.1"
 _HEX = re.compile(r"[0-9a-f]{64}")
 _WEIGHTS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
-_TEMPORARY = re.compile(rf"\.({_WEIGHTS.pattern}|config\.json)\.\w+\.tmp")
-_OURS = re.compile(rf"rows\.sqlite(-journal)?|{_WEIGHTS.pattern}|{_TEMPORARY.pattern}")
+_TEMPORARY = re.compile(rf"\.({_WEIGHTS.pattern}|config\.json|copies\.json)\.\w+\.tmp")
+_OURS = re.compile(rf"rows\.sqlite(-journal)?|copies\.json|{_WEIGHTS.pattern}|{_TEMPORARY.pattern}")
 
 
 class ModelDirectory:
@@ -74,6 +75,16 @@ class ModelDirectory:
         """Commit: from here on the directory is the model that the configuration describes."""
         text = json.dumps({"format": FORMAT, **config}, indent=2, sort_keys=True)
         write_atomically(self.path / "config.json", text.encode() + b"\n")
+
+    def copies(self) -> list[Copy]:
+        """Return the places outside this directory that hold something of its rows."""
+        return read_copies(self.path / "copies.json")
+
+    def note_copies(self, copies: list[Copy]) -> None:
+        """Add places to those that are known; what is gone is dropped from the list."""
+        known = self.copies()
+        if any(copy not in known for copy in copies):
+            write_copies(self.path / "copies.json", [*known, *copies])
 
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
         """Write weights under the name of their digest and return it."""

@@ -1,7 +1,9 @@
 """What a forget request is answered with."""
 
 import json
+import uuid
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 Level = Literal["exact", "certified", "memory"]
@@ -42,6 +44,31 @@ class Receipt:
     level: Level
     basis: Basis
     signature: str | None = None
+
+    @classmethod
+    def new(
+        cls,
+        *,
+        request_id: str | None,
+        rows: int,
+        digest_before: str,
+        digest_after: str,
+        weights_digest: str,
+        level: Level,
+        basis: Basis,
+    ) -> "Receipt":
+        """Return a receipt in the present format, of now, with a generated id if none is given."""
+        return cls(
+            format=FORMAT,
+            request_id=request_id or uuid.uuid4().hex,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            rows=rows,
+            digest_before=digest_before,
+            digest_after=digest_after,
+            weights_digest=weights_digest,
+            level=level,
+            basis=basis,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""

@@ -3,6 +3,7 @@
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches
 from erasable.training._config import Augmentation, TrainingConfig
+from erasable.training._inputs import Inputs, as_images
 from erasable.training._loop import train
 from erasable.training._objective import (
     Batch,
@@ -19,11 +20,13 @@ __all__ = [
     "Batch",
     "CrossEntropy",
     "InBatchMemory",
+    "Inputs",
     "Objective",
     "SeparateSupport",
     "StepResult",
     "Support",
     "TrainingConfig",
+    "as_images",
     "augment",
     "epoch_batches",
     "train",

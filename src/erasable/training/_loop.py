@@ -1,6 +1,7 @@
 """The training loop, on Lightning Fabric."""
 
 import contextlib
+import hashlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
 from erasable.training._config import TrainingConfig
 from erasable.training._display import Display
+from erasable.training._inputs import Inputs
 from erasable.training._objective import Batch, Objective, StepResult
 from erasable.typing import Ints
 from erasable.weights import tensors_digest, weights_digest
@@ -30,7 +32,7 @@ def train(
     network: nn.Module,
     objective: Objective,
     *,
-    inputs: Tensor,
+    inputs: Tensor | Inputs,
     classes: Tensor,
     config: TrainingConfig,
     device: str = "auto",
@@ -54,6 +56,8 @@ def train(
             there.
         verbose: Show a progress bar.
     """
+    if isinstance(inputs, Tensor):
+        inputs = Inputs(inputs.numpy())
     if checkpoint and config.epochs:
         require_writable(checkpoint)  # now, not after the first epoch
     fabric = _fabric(device)
@@ -96,7 +100,7 @@ class _Epoch:
         self._config = config
         self._display = display
 
-    def __call__(self, inputs: Tensor, classes: Tensor, epoch: int) -> dict[str, float]:
+    def __call__(self, inputs: Inputs, classes: Tensor, epoch: int) -> dict[str, float]:
         config = self._config
         rng = np.random.default_rng([config.seed, epoch])
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
@@ -139,7 +143,7 @@ class _Epoch:
 
     def _batch(
         self,
-        inputs: Tensor,
+        inputs: Inputs,
         classes: Tensor,
         rows: Ints,
         rng: np.random.Generator,
@@ -218,14 +222,21 @@ def _seeded(seed: int, epoch: int) -> Iterator[None]:
 def _identity(
     network: nn.Module,
     objective: Objective,
-    inputs: Tensor,
+    inputs: Inputs,
     classes: Tensor,
     config: TrainingConfig,
 ) -> dict[str, Any]:
     return {
         **config.as_dict(),
         "objective": objective.describe(),
-        "data": tensors_digest({"inputs": inputs, "classes": classes}),
+        "data": _data_digest(inputs, classes),
         "first weights": weights_digest(network),
         "network": repr(network),
     }
+
+
+def _data_digest(inputs: Inputs, classes: Tensor) -> str:
+    """Return hex SHA-256 over shape and contents of the inputs, and their classes."""
+    digest = hashlib.sha256(f"{inputs.shape}{tensors_digest({'classes': classes})}".encode())
+    digest.update(b"".join(inputs.digests))
+    return digest.hexdigest()

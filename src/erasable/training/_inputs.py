@@ -1,0 +1,105 @@
+"""Inputs as a network reads them: float32, converted when they are asked for."""
+
+import hashlib
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from erasable.typing import Ints
+
+_CHANNELS = (1, 3, 4)
+_CHUNK = 512
+
+
+@final
+class Inputs:
+    """Inputs of a network, (rows, …), of which only those asked for are held as float32.
+
+    Bytes, as most images are, become numbers from 0 to 1, and images of bytes become (channels,
+    height, width). So a data set of bytes, also one on disk, is never blown up as a whole.
+
+    Args:
+        source: Finite float32 numbers as the network takes them, or bytes, (rows, …): an array, or
+            anything with its ``shape``, ``dtype`` and indexing by slices and by arrays of places,
+            such as images that are decoded when they are read.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._is_bytes = source.dtype == np.uint8
+        shape: tuple[int, ...] = source.shape
+        if self._is_bytes:
+            shape = as_images(np.broadcast_to(np.uint8(0), (1, *shape[1:]))).shape
+        self.shape = (len(source), *shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, rows included."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: slice | Ints) -> Tensor:
+        """Return inputs at some places as a float32 tensor of their own."""
+        # A copy, also of numbers: tensors must not share read-only memory.
+        numbers = np.asarray(self._source[index]).astype(np.float32)
+        if not self._is_bytes:
+            return torch.from_numpy(numbers)
+        numbers /= np.float32(255)
+        return torch.from_numpy(as_images(numbers))
+
+    def take(self, places: list[int]) -> "Inputs":
+        """Return the inputs at some places, in ascending order; they are read when asked for."""
+        if len(places) == len(self):
+            return self
+        return Inputs(_Part(self._source, np.asarray(places, np.int64)))
+
+    @cached_property
+    def digests(self) -> list[bytes]:
+        """A digest per input of exactly what the network sees, so that copies are recognised.
+
+        The shape is left out: an image and the same image flattened are copies.
+        """
+        found: list[bytes] = []
+        for start in range(0, len(self), _CHUNK):
+            found += content_digests(self[start : start + _CHUNK].numpy())
+        return found
+
+
+class _Part:
+    """Some rows of a source."""
+
+    def __init__(self, source: Any, places: Ints) -> None:
+        self._source, self._places = source, places
+        self.shape, self.dtype = (len(places), *source.shape[1:]), source.dtype
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: slice | Ints) -> Any:
+        return self._source[self._places[index]]
+
+
+def as_images(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return images as (n, channels, height, width); anything else as it is.
+
+    (n, height, width) gains a channel. Of four axes, the last is the channels if its size is 1, 3
+    or 4 and the second one's is not; otherwise the second is.
+    """
+    if array.ndim == 3:
+        return array[:, None]
+    if array.ndim == 4 and array.shape[3] in _CHANNELS and array.shape[1] not in _CHANNELS:
+        return array.transpose(0, 3, 1, 2)
+    return array
+
+
+def content_digests(inputs: npt.NDArray[Any]) -> list[bytes]:
+    """Return a digest per input (n, …) of its float32 numbers."""
+    head = b"erasable.input.1:"
+    rows = np.ascontiguousarray(inputs, "<f4").reshape(len(inputs), -1) + np.float32(0)
+    return [hashlib.sha256(head + row.tobytes()).digest() for row in rows]
