@@ -1,49 +1,8 @@
 """scikit-learn's handwritten digits: real data that needs no download."""
 
-import hashlib
-import json
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from erasable.typing import Float32s
-
-
-@dataclass(frozen=True)
-class Split:
-    """Some rows of a data set, each with the id it has in all of them.
-
-    Attributes:
-        X: Inputs, (rows, …).
-        y: Labels, (rows,).
-        ids: Stable ids: the data set's name and the original index.
-        groups: The data subject of each row; simulated where the data set has none.
-    """
-
-    X: Float32s
-    y: npt.NDArray[Any]
-    ids: list[str]
-    groups: list[str]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def digest(self) -> str:
-        """Hex SHA-256 of the ids, to record which rows a split holds."""
-        return hashlib.sha256(json.dumps(sorted(self.ids)).encode()).hexdigest()
-
-    def where(self, keep: npt.NDArray[np.bool_]) -> "Split":
-        """Return only the rows where ``keep`` (rows,) is true."""
-        index = np.flatnonzero(keep)
-        return Split(
-            self.X[index],
-            self.y[index],
-            [self.ids[i] for i in index],
-            [self.groups[i] for i in index],
-        )
+from erasable.data._split import Split, mark_test_rows
 
 
 def load_digits(
@@ -63,10 +22,7 @@ def load_digits(
 
     digits = datasets.load_digits()
     rng = np.random.default_rng(seed)
-    is_test = np.zeros(len(digits.target), bool)
-    for label in range(10):
-        members = rng.permutation(np.flatnonzero(digits.target == label))
-        is_test[members[: round(test_share * len(members))]] = True
+    is_test = mark_test_rows(digits.target, test_share, rng)
     writers = rng.integers(subjects, size=len(is_test))
     everything = Split(
         (digits.images / 16).astype(np.float32),

@@ -1,0 +1,136 @@
+"""Reading chosen files out of a folder, a tar or zip archive, or a Debian package.
+
+Members are read by name into memory. Nothing is ever extracted, so no name in an archive can lead
+out of a folder.
+"""
+
+import io
+import lzma
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO
+
+from erasable.data._layouts import canonical
+from erasable.errors import ArgumentError
+
+_DEPTH = 5
+_AR = b"!<arch>\n"
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,
+)
+
+
+def read_members(path: Path, wanted: Collection[str], *, limit: int) -> dict[str, bytes]:
+    """Return the bytes of the wanted files that a folder or an archive has.
+
+    Args:
+        path: A folder, a tar archive (compressed or not), a zip archive, or a Debian package.
+        wanted: Names as `canonical` gives them.
+        limit: Most bytes that one file may have.
+
+    Raises:
+        ArgumentError: If there is nothing at ``path``, or it is damaged.
+    """
+    if path.is_dir():
+        return _in_folder(path, wanted, limit)
+    if canonical(path.name) in wanted:  # one of the files: the others lie beside it
+        return read_members(path.parent, wanted, limit=limit)
+    try:
+        with path.open("rb") as file:
+            return _in_archive(file, wanted, limit)
+    except FileNotFoundError:
+        raise ArgumentError(f"Expected a file or a folder, but there is no {path}.") from None
+    except _DAMAGE as error:
+        raise ArgumentError(
+            f"Expected a whole archive, but {path} is damaged or not an archive: "
+            f"{str(error) or type(error).__name__}. Fetch it again."
+        ) from error
+
+
+def _in_folder(root: Path, wanted: Collection[str], limit: int) -> dict[str, bytes]:
+    found = {}
+    for name, file in _best_folder(root, wanted).items():
+        try:
+            _require_small(name, file.stat().st_size, limit)
+            found[name] = file.read_bytes()
+        except (OSError, ValueError) as error:
+            raise ArgumentError(
+                f"Expected a file of the data set, but {file} cannot be read: {error}."
+            ) from error
+    return found
+
+
+def _best_folder(root: Path, wanted: Collection[str]) -> dict[str, Path]:
+    """Find the folder, the root first, that has most of the wanted files."""
+    best: dict[str, Path] = {}
+    for folder, below, files in os.walk(root):
+        here = Path(folder)
+        below[:] = sorted(below) if len(here.relative_to(root).parts) < _DEPTH else []
+        found = {canonical(name): here / name for name in sorted(files)}
+        found = {name: file for name, file in found.items() if name in wanted and file.is_file()}
+        best = found if len(found) > len(best) else best
+    return best
+
+
+def _in_archive(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[str, bytes]:
+    start = file.read(len(_AR))
+    file.seek(0)
+    if start == _AR:
+        return _in_tar(io.BytesIO(_debian_data(file)), wanted, limit)
+    if start.startswith(b"PK"):
+        return _in_zip(file, wanted, limit)
+    return _in_tar(file, wanted, limit)
+
+
+def _in_tar(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[str, bytes]:
+    found = {}
+    with tarfile.open(fileobj=file, mode="r:*") as archive:
+        for member in archive:
+            name = canonical(member.name)
+            if name not in wanted or not member.isreg():
+                continue
+            _require_small(name, member.size, limit)
+            content = archive.extractfile(member)
+            found[name] = b"" if content is None else content.read()
+    return found
+
+
+def _in_zip(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[str, bytes]:
+    found = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            name = canonical(member.filename)
+            if name in wanted and not member.is_dir():
+                _require_small(name, member.file_size, limit)
+                found[name] = archive.read(member)
+    return found
+
+
+def _debian_data(file: IO[bytes]) -> bytes:
+    """Return ``data.tar.*``: an ar archive is a magic word, then headers of 60 bytes and data."""
+    file.seek(len(_AR))
+    while len(header := file.read(60)) == 60:
+        size = int(header[48:58])
+        if header.startswith(b"data.tar"):
+            data = file.read(size)
+            if len(data) != size:
+                break
+            return data
+        file.seek(size + size % 2, io.SEEK_CUR)
+    raise EOFError("it ends early")
+
+
+def _require_small(name: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise ValueError(f"{name} says it has {size} bytes, at most {limit} were expected")
