@@ -5,6 +5,9 @@ from erasable.metrics._kl import KLOracleUnlearned, KLUnlearnedOracle
 from erasable.metrics._time import ForgetTime, time_forget
 from erasable.metrics.functional import (
     ClaimBounds,
+    Estimate,
+    MarginDivergence,
+    MembershipAttack,
     accuracy,
     accuracy_gap,
     claim,
@@ -12,15 +15,21 @@ from erasable.metrics.functional import (
     floored_log,
     kl_oracle_unlearned,
     kl_unlearned_oracle,
+    klom,
+    margins,
     prediction_gap,
+    u_lira,
 )
 
 __all__ = [
     "AccuracyGap",
     "ClaimBounds",
+    "Estimate",
     "ForgetTime",
     "KLOracleUnlearned",
     "KLUnlearnedOracle",
+    "MarginDivergence",
+    "MembershipAttack",
     "PredictionGap",
     "accuracy",
     "accuracy_gap",
@@ -29,6 +38,9 @@ __all__ = [
     "floored_log",
     "kl_oracle_unlearned",
     "kl_unlearned_oracle",
+    "klom",
+    "margins",
     "prediction_gap",
     "time_forget",
+    "u_lira",
 ]

@@ -1,13 +1,20 @@
-"""Metrics as pure functions of two models' predictions."""
+"""Metrics as pure functions of the predictions of two models, or of two sets of models."""
 
 from erasable.metrics.functional._accuracy import accuracy, accuracy_gap, error_rate
+from erasable.metrics.functional._attack import Estimate
 from erasable.metrics.functional._claim import ClaimBounds, claim
 from erasable.metrics.functional._floor import floored_log
 from erasable.metrics.functional._kl import kl_oracle_unlearned, kl_unlearned_oracle
+from erasable.metrics.functional._klom import MarginDivergence, klom
+from erasable.metrics.functional._margins import margins
 from erasable.metrics.functional._prediction_gap import prediction_gap
+from erasable.metrics.functional._ulira import MembershipAttack, u_lira
 
 __all__ = [
     "ClaimBounds",
+    "Estimate",
+    "MarginDivergence",
+    "MembershipAttack",
     "accuracy",
     "accuracy_gap",
     "claim",
@@ -15,5 +22,8 @@ __all__ = [
     "floored_log",
     "kl_oracle_unlearned",
     "kl_unlearned_oracle",
+    "klom",
+    "margins",
     "prediction_gap",
+    "u_lira",
 ]
