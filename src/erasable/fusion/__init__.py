@@ -14,11 +14,12 @@ from erasable.fusion._gaussian import GaussianReduction
 from erasable.fusion._modules import FeatureFusion, Fusion, RowSet, VoteFusion
 from erasable.fusion._neighbours import KNNReduction, NeighboursReduction
 from erasable.fusion._prototypes import PrototypesReduction
-from erasable.fusion._registry import Reading, get_reduction, register_reduction
+from erasable.fusion._registry import REDUCTIONS, Reading, get_reduction, register_reduction
 from erasable.fusion._rows import RowsReduction
 
 __all__ = [
     "PLAIN",
+    "REDUCTIONS",
     "Attention",
     "DotProductFusion",
     "FeatureFusion",

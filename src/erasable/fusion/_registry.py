@@ -26,21 +26,21 @@ class Reading:
 
 
 ReductionFactory = Callable[[Reading], Reduction]
-_REDUCTIONS: dict[str, ReductionFactory] = {}
+REDUCTIONS: dict[str, ReductionFactory] = {}
 
 
 def register_reduction(name: str, factory: ReductionFactory) -> None:
     """Make a reduction known by a name; a name is given once."""
-    if name in _REDUCTIONS:
+    if name in REDUCTIONS:
         raise ArgumentError(f"Expected a new name, but {name!r} is already registered.")
-    _REDUCTIONS[name] = factory
+    REDUCTIONS[name] = factory
 
 
 def get_reduction(name: str, reading: Reading | None = None) -> Reduction:
     """Return the reduction of this name."""
-    if not isinstance(name, str) or name not in _REDUCTIONS:
-        raise ArgumentError(f"Expected reduction to be {listing(_REDUCTIONS)}, but got {name!r}.")
-    return _REDUCTIONS[name](reading or Reading())
+    if not isinstance(name, str) or name not in REDUCTIONS:
+        raise ArgumentError(f"Expected reduction to be {listing(REDUCTIONS)}, but got {name!r}.")
+    return REDUCTIONS[name](reading or Reading())
 
 
 register_reduction("prototypes", lambda _: PrototypesReduction())

@@ -1,9 +1,20 @@
 """Rows that a model reads at prediction time, and that can be taken out again."""
 
 from erasable.memory._class_graph import ClassGraph
+from erasable.memory._difference import (
+    Difference,
+    canonical_order,
+    check_grid,
+    check_rows,
+    compare_memories,
+    compare_rows,
+    first_unequal,
+)
+from erasable.memory._digest import encode_row, row_lanes
 from erasable.memory._find import Match
-from erasable.memory._gaussian import GaussianView
+from erasable.memory._gaussian import GaussianFit, GaussianView, SecondMoments
 from erasable.memory._grid import Grid
+from erasable.memory._kept import compare_codes, compare_moments
 from erasable.memory._keyring import keyring, keys_folder
 from erasable.memory._keys import (
     as_group,
@@ -15,21 +26,25 @@ from erasable.memory._keys import (
     sort_labels,
 )
 from erasable.memory._live import Follower, LiveRows, Record
-from erasable.memory._marks import CONTENT, ID, Marks
+from erasable.memory._marks import CONTENT, GROUP, ID, Marks
 from erasable.memory._memory import Forgotten, Memory, Row
 from erasable.memory._neighbours import ExactSearch, Neighbours, Search
-from erasable.memory._quantized import QuantizedSearch
+from erasable.memory._quantized import ProductCodes, QuantizedSearch
 from erasable.memory._select import Selection
 from erasable.memory._table import RowInfo
+from erasable.memory._twin import copy_with_kept, kept
 from erasable.memory._views import PrototypesView, Readable, RowsView
 
 __all__ = [
     "CONTENT",
+    "GROUP",
     "ID",
     "ClassGraph",
+    "Difference",
     "ExactSearch",
     "Follower",
     "Forgotten",
+    "GaussianFit",
     "GaussianView",
     "Grid",
     "LiveRows",
@@ -37,6 +52,7 @@ __all__ = [
     "Match",
     "Memory",
     "Neighbours",
+    "ProductCodes",
     "PrototypesView",
     "QuantizedSearch",
     "Readable",
@@ -45,14 +61,27 @@ __all__ = [
     "RowInfo",
     "RowsView",
     "Search",
+    "SecondMoments",
     "Selection",
     "as_group",
     "as_id",
     "as_label",
+    "canonical_order",
+    "check_grid",
+    "check_rows",
+    "compare_codes",
+    "compare_memories",
+    "compare_moments",
+    "compare_rows",
+    "copy_with_kept",
     "decode_key",
     "encode_key",
+    "encode_row",
+    "first_unequal",
+    "kept",
     "keyring",
     "keys_folder",
     "plain",
+    "row_lanes",
     "sort_labels",
 ]

@@ -16,7 +16,7 @@ from erasable.store import Basis, Level
 from erasable.typing import RowId
 from erasable.weights import weights_digest, weights_of
 
-_ATTRIBUTE = "_erasable_provenance"
+ATTRIBUTE = "_erasable_provenance"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def record_rows(name: str, ids: Sequence[RowId] | None, contents: Sequence[bytes
 
 def attach(network: nn.Module, provenance: Provenance) -> None:
     """Tie a record to a network and to the weights it has now."""
-    setattr(network, _ATTRIBUTE, (weights_digest(network), provenance))
+    setattr(network, ATTRIBUTE, (weights_digest(network), provenance))
 
 
 def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenance:
@@ -116,7 +116,7 @@ def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenanc
     """
     if _is_blank(network):
         return Provenance()
-    found = getattr(network, _ATTRIBUTE, None)
+    found = getattr(network, ATTRIBUTE, None)
     if found is None or found[0] != (digest or weights_digest(network)):
         return UNKNOWN
     provenance: Provenance = found[1]
@@ -135,7 +135,7 @@ def declare(network: nn.Module, source: str) -> nn.Module:
     Raises:
         StateError: If the library itself has trained these weights, and so knows better.
     """
-    records = [getattr(module, _ATTRIBUTE, None) for module in network.modules()]
+    records = [getattr(module, ATTRIBUTE, None) for module in network.modules()]
     sources = [source for record in records if record for source in record[1].sources]
     trained_here = {source.name: None for source in sources if source.basis == "recorded"}
     if trained_here:

@@ -5,6 +5,7 @@ from erasable.store._directory import ModelDirectory
 from erasable.store._embeddings import EmbeddingCache
 from erasable.store._receipt import FORMAT, Basis, Level, Receipt
 from erasable.store._rows_file import RowsFile, Saved, SavedSource
+from erasable.store._stored_rows import StoredRows, read_stored_rows
 
 __all__ = [
     "FORMAT",
@@ -18,4 +19,6 @@ __all__ = [
     "RowsFile",
     "Saved",
     "SavedSource",
+    "StoredRows",
+    "read_stored_rows",
 ]

@@ -1,0 +1,114 @@
+"""``erasable audit``."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from erasable.cli._common import (
+    AsJson,
+    Classes,
+    Groups,
+    Ids,
+    ModelPath,
+    emit,
+    readings,
+    require_file,
+    resolve,
+    say,
+)
+
+if TYPE_CHECKING:
+    from erasable.memory import Memory
+
+_PATIENCE = 3.0
+
+
+def audit(
+    model: ModelPath,
+    ids: Ids = None,
+    groups: Groups = None,
+    classes: Classes = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="An .npz file with X: inputs to ask; default: stored rows.")
+    ] = None,
+    missing_ok: Annotated[bool, typer.Option(help="Skip names that nothing is known of.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the report to a JSON file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that a model is, or would be, what it is without some rows; nothing is changed.
+
+    Rows that are still there are forgotten in a copy. Without names, the model as it stands is
+    checked, and with it that nothing is left of what was forgotten before. The exit code is 0 if
+    it is verified, 1 if not.
+
+    \b
+    Examples:
+      erasable audit model
+      erasable audit model --group user-42
+      erasable audit model --id a17 --queries test.npz --out report.json
+    """
+    from erasable.data import read_arrays
+    from erasable.files import write_atomically
+    from erasable.models import audit as audit_model
+    from erasable.models import load
+
+    require_file(out)
+    inputs = None if queries is None else read_arrays(queries).X
+    classifier = load(model)
+    found = audit_model(
+        classifier,
+        **_named(classifier.memory, ids, groups, classes),
+        queries=inputs,
+        missing_ok=missing_ok,
+        on_step=_Steps(),
+    )
+    if out is not None:
+        write_atomically(out, found.to_json().encode() + b"\n")
+    emit(found.to_dict(), as_json=as_json, lines=str(found).splitlines())
+    if not found.is_verified:
+        raise typer.Exit(1)
+
+
+class _Steps:
+    """Tell of steps once they take long."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __call__(self, step: str) -> None:
+        elapsed = time.perf_counter() - self._start
+        if elapsed > _PATIENCE:
+            say(f"{step} ({elapsed:.0f} s)")
+
+
+def _named(
+    memory: "Memory", ids: list[str] | None, groups: list[str] | None, classes: list[str] | None
+) -> dict[str, Any]:
+    """Turn words into names of rows that are live or were forgotten."""
+    return {
+        "ids": None if ids is None else [n for word in ids for n in _ids(memory, word)],
+        "groups": None if groups is None else [n for word in groups for n in _groups(memory, word)],
+        "classes": resolve(memory, ids=None, groups=None, classes=classes)["classes"],
+    }
+
+
+def _ids(memory: "Memory", word: str) -> list[Any]:
+    [found] = resolve(memory, ids=[word], groups=None, classes=None)["ids"]
+    if found in memory:
+        return [found]
+    possible = [value for value in readings(word) if type(value) in (str, int)]
+    return [value for value in possible if memory.tombstones.has_id(value)] or [word]
+
+
+def _groups(memory: "Memory", word: str) -> list[Any]:
+    from erasable.memory import GROUP, encode_key
+
+    marks = memory.tombstones.marks
+    readings = resolve(memory, ids=None, groups=[word], classes=None)["groups"]
+    return [
+        value
+        for value in readings
+        if memory.table.ids_in_group(value) or marks.has(GROUP, encode_key(value).encode())
+    ] or [word]
