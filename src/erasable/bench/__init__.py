@@ -2,9 +2,14 @@
 
 from erasable.bench._compare import Answers, Comparison, Gaps
 from erasable.bench._demo import DemoResult, run_demo
+from erasable.bench._exact_shadows import ExactShadows
 from erasable.bench._machine import machine
 from erasable.bench._report import write_report
+from erasable.bench._runs import Run, Runs
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
+from erasable.bench._shadow_sets import Margins, ShadowMaker, ShadowSets
+from erasable.bench._shadows import Progress, ShadowMargins, ShadowRecord, shadow_margins
+from erasable.bench._std_cls import collect, run_std_cls
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
 from erasable.bench._votes_page import votes_page
@@ -13,15 +18,27 @@ __all__ = [
     "Answers",
     "Comparison",
     "DemoResult",
+    "ExactShadows",
     "Gaps",
+    "Margins",
+    "Progress",
+    "Run",
+    "Runs",
     "Scenario",
+    "ShadowMaker",
+    "ShadowMargins",
+    "ShadowRecord",
+    "ShadowSets",
     "class_scenario",
+    "collect",
     "group_scenario",
     "machine",
     "random_scenario",
     "render_table",
     "run_demo",
+    "run_std_cls",
     "run_teaser",
+    "shadow_margins",
     "votes_page",
     "write_report",
 ]

@@ -6,11 +6,14 @@ import sys
 import typer
 
 from erasable import __version__
+from erasable.cli._audit import audit
+from erasable.cli._data import data_app
 from erasable.cli._demo import demo
 from erasable.cli._find import find
 from erasable.cli._forget import forget
 from erasable.cli._info import info
 from erasable.cli._predict import predict
+from erasable.cli._purge import purge
 from erasable.cli._remember import remember
 from erasable.cli._train import train
 from erasable.cli._votes import votes
@@ -24,8 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, predict, votes, forget, remember, find, info):
+for command in (demo, train, predict, votes, forget, remember, find, info, audit, purge):
     app.command()(command)
+app.add_typer(data_app, name="data")
 
 
 def _show_version(value: bool) -> None:

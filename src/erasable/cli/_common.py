@@ -15,11 +15,17 @@ from erasable.errors import ArgumentError
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from erasable.data import Arrays
     from erasable.memory import Memory
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of the model.")]
 DataPath = Annotated[
-    Path, typer.Argument(metavar="DATA", help="An .npz file with X and, as needed, y, ids, groups.")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="An .npz file with X and, as needed, y, ids, groups; a data set's name; or the path "
+        "of a folder of images or of a table.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Ids = Annotated[
@@ -73,6 +79,24 @@ def chosen(estimator: "BaseEstimator", **options: Any) -> dict[str, Any]:
     return given
 
 
+def read_rows(data: str, split: str, *, needs_labels: bool = False) -> "Arrays":
+    """Return the rows of an .npz file, or of one split of a data set.
+
+    Args:
+        data: Path of the file, or anything that `load_dataset` takes.
+        split: ``train`` or ``test``, where the data has both.
+        needs_labels: Refuse a file without labels.
+    """
+    from erasable.data import Arrays, load_dataset, read_arrays
+
+    if data.endswith(".npz") or Path(data).is_file():
+        is_table = data.endswith((".csv", ".parquet"))
+        if not is_table:
+            return read_arrays(Path(data), needs_labels=needs_labels)
+    rows = getattr(load_dataset(data), split)
+    return Arrays(rows.X, rows.y, rows.ids, rows.groups)
+
+
 def require_file(path: Path | None) -> None:
     """Refuse, before any work is done, a place for a file that is a directory."""
     if path is not None and path.is_dir():
@@ -121,12 +145,12 @@ def _groups(memory: "Memory", words: list[str]) -> list[Any]:
     for word in words:
         value = _value(word, lambda group: bool(memory.table.ids_in_group(group)))
         is_there = bool(memory.table.ids_in_group(value))
-        found += [value] if is_there else [r for r in _readings(word) if type(r) in (str, int)]
+        found += [value] if is_there else [r for r in readings(word) if type(r) in (str, int)]
     return found
 
 
 def _value(word: str, exists: Callable[[Any], bool]) -> Any:
-    found = [value for value in _readings(word) if exists(value)]
+    found = [value for value in readings(word) if exists(value)]
     if len(found) > 1:
         shown = " and ".join(repr(value) for value in found)
         raise ArgumentError(
@@ -136,7 +160,7 @@ def _value(word: str, exists: Callable[[Any], bool]) -> Any:
     return found[0] if found else word
 
 
-def _readings(word: str) -> list[Any]:
+def readings(word: str) -> list[Any]:
     from erasable.memory import decode_key
 
     readings: list[Any] = [word]

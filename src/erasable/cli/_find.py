@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from erasable.cli._common import AsJson, DataPath, ModelPath, emit
+from erasable.cli._common import AsJson, DataPath, ModelPath, emit, read_rows
 
 
 def find(
@@ -27,10 +27,9 @@ def find(
     """
     import numpy as np
 
-    from erasable.data import read_arrays
     from erasable.models import load
 
-    arrays = read_arrays(data)
+    arrays = read_rows(data, "test")
     classifier = load(model)
     found = classifier.find(arrays.X, tolerance=tolerance)
     lengths = np.linalg.norm(classifier.embed(arrays.X), axis=1).tolist()

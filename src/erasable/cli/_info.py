@@ -1,12 +1,19 @@
 """``erasable info``."""
 
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from erasable.cli._common import AsJson, ModelPath, emit
 
+if TYPE_CHECKING:
+    from erasable.models import KnownCopy
+
 
 def info(model: ModelPath, as_json: AsJson = False) -> None:
-    """Describe a model: kind, rows, how it reads them, and what its weights were trained on.
+    """Describe a model: its rows, its weights, and every place that holds something of the rows.
+
+    Shows how the memory is read and what the weights were trained on. Copies are those the model
+    knows of: embeddings kept on disk, checkpoints and pages that were made from it.
 
     \b
     Examples:
@@ -32,14 +39,21 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
         "weights_digest": classifier.weights_digest,
         "tombstones": len(memory.tombstones.marks),
         "trained_on": [{"basis": s.basis, "name": s.name} for s in sources],
+        "copies": [asdict(copy) for copy in classifier.copies()],
     }
     trained = ", ".join(f"{s.name} ({s.basis})" for s in sources) or "nothing: weights as drawn"
     lines = [
         f"{name.replace('_', ' '):15} {value}"
         for name, value in document.items()
-        if name != "trained_on" and value is not None
+        if name not in ("trained_on", "copies") and value is not None
     ]
-    emit(document, as_json=as_json, lines=[*lines, f"{'trained on':15} {trained}"])
+    lines.append(f"{'trained on':15} {trained}")
+    emit(document, as_json=as_json, lines=[*lines, *map(_copy, classifier.copies())])
+
+
+def _copy(copy: "KnownCopy") -> str:
+    rows = "" if copy.rows is None else f" {copy.rows} of the rows:"
+    return f"{'copy':15} {copy.kind} {copy.path}:{rows} {copy.holds}"
 
 
 def _reading(parameters: dict[str, Any]) -> dict[str, Any]:

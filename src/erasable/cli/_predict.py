@@ -17,6 +17,7 @@ from erasable.cli._common import (
     ReadTemperature,
     chosen,
     emit,
+    read_rows,
     require_file,
 )
 
@@ -43,15 +44,15 @@ def predict(
       erasable predict model queries.npz
       erasable predict model queries.npz --out predictions.npz --json
       erasable predict model queries.npz --reduction gaussian
+      erasable predict model cifar10
     """
     import numpy as np
 
-    from erasable.data import read_arrays
     from erasable.files import write_atomically
     from erasable.models import load
 
     require_file(out)
-    arrays = read_arrays(data)
+    arrays = read_rows(data, "test")
     classifier = load(model)
     classifier.set_params(
         **chosen(

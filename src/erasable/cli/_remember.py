@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from erasable.cli._common import AsJson, DataPath, ModelPath, emit
+from erasable.cli._common import AsJson, DataPath, ModelPath, emit, read_rows
 
 
 def remember(
@@ -24,11 +24,11 @@ def remember(
     Examples:
       erasable remember model more.npz
       erasable remember model nightly-import.npz --skip-forgotten
+      erasable remember model photos/
     """
-    from erasable.data import read_arrays
     from erasable.models import load
 
-    rows = read_arrays(data, needs_labels=True)
+    rows = read_rows(data, "train", needs_labels=True)
     classifier = load(model)
     before = len(classifier.memory)
     classifier.remember(

@@ -1,29 +1,64 @@
 """``erasable train``."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, DataPath, ModelPath, chosen, emit, say
+from erasable.cli._common import AsJson, chosen, emit, read_rows, say
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from erasable.data import Arrays
     from erasable.models._memory_classifier import MemoryClassifier
 
 
 def train(
-    model: ModelPath,
-    data: DataPath,
-    test: Annotated[Path | None, typer.Option(help="An .npz file to measure accuracy on.")] = None,
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Directory of the model; default: model.")
+    ] = Path("model"),
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="What to train on; or give it with --data."),
+    ] = None,
+    data_option: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            help="An .npz file, a data set's name, or the path of a folder of images or a table.",
+        ),
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="Data to measure accuracy on; default: the data set's own."),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="tiny, laptop, paper or exact: settings for what you did not set."),
+    ] = None,
     kind: Annotated[
         str, typer.Option(help="spm: rows vote as trained; knn: nearest rows vote equally.")
     ] = "spm",
     encoder: Annotated[
-        str,
-        typer.Option(help="auto, identity, random_features, mlp, small_cnn, fast_cnn or resnet18."),
-    ] = "auto",
+        str | None,
+        typer.Option(
+            help="auto (default), identity, random_features, mlp, small_cnn, fast_cnn, resnet18; "
+            "efficientnet_lite0, 1 or 2, which come pretrained."
+        ),
+    ] = None,
+    encoder_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Option of the encoder, such as resolution=160; repeatable.",
+        ),
+    ] = None,
+    embedding_cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder to keep embeddings in, if nothing is trained (--epochs 0)."),
+    ] = None,
     init: Annotated[
         Path | None,
         typer.Option(help="Start from the encoder of a saved model or a .safetensors file."),
@@ -61,11 +96,19 @@ def train(
     sampler: Annotated[
         str | None, typer.Option(help="spm: batches drawn auto (default), uniform or classes.")
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the rows; 0 trains nothing.")] = 30,
-    batch_size: Annotated[int, typer.Option(help="Rows per step.")] = 128,
-    learning_rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 0.1,
-    label_smoothing: Annotated[float, typer.Option(help="Share of the target spread out.")] = 0.0,
-    augmentation: Annotated[str, typer.Option(help="none, crop or crop_flip.")] = "none",
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the rows; 0 trains nothing; default: 30.")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step; default: 128.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Largest learning rate; default: 0.1.")
+    ] = None,
+    label_smoothing: Annotated[
+        float | None, typer.Option(help="Share of the target spread out; default: 0.")
+    ] = None,
+    augmentation: Annotated[
+        str | None, typer.Option(help="none (default), crop or crop_flip.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     overwrite: Annotated[bool, typer.Option(help="Replace a model that is there.")] = False,
     as_json: AsJson = False,
@@ -82,8 +125,9 @@ def train(
       erasable train model rows.npz --reduction neighbours --k 50
       erasable train model rows.npz --kind knn --k 20
       erasable train model rows.npz --init pretrained-model --encoder-lr-factor 0.1
+      erasable train --data cifar10 --preset laptop
+      erasable train model cifar10 --preset exact --embedding-cache embeddings
     """
-    from erasable.data import read_arrays
     from erasable.errors import StoreError
     from erasable.store import ModelDirectory
 
@@ -92,29 +136,33 @@ def train(
         raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
-    wanted = _new(
-        kind,
-        encoder=encoder,
-        reduction=reduction,
-        k=k,
-        search=search,
-        attention=attention,
-        temperature=temperature,
-        set_encoder=set_encoder,
-        support_size=support_size,
-        support_sampling=support_sampling,
-        sampler=sampler,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        label_smoothing=label_smoothing,
-        augmentation=augmentation,
-        random_state=seed,
-        checkpoint=partial,
-        verbose=not as_json,
-    )
-    rows = read_arrays(data, needs_labels=True)
-    held_out = read_arrays(test, needs_labels=True) if test else None
+    rows, held_out = _rows(data, data_option, test)
+    settings = {} if preset is None else _preset(preset, rows)
+    given = {
+        "encoder": encoder,
+        "encoder_options": _options(encoder_option),
+        "reduction": reduction,
+        "k": k,
+        "search": search,
+        "attention": attention,
+        "temperature": temperature,
+        "set_encoder": set_encoder,
+        "support_size": support_size,
+        "support_sampling": support_sampling,
+        "sampler": sampler,
+        "embedding_cache": embedding_cache,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "label_smoothing": label_smoothing,
+        "augmentation": augmentation,
+        "random_state": seed,
+        "checkpoint": partial,
+        "verbose": not as_json,
+    }
+    if encoder is not None:
+        settings.pop("encoder_options", None)  # those of the preset's own encoder
+    wanted = _new(kind, **{**settings, **{k: v for k, v in given.items() if v is not None}})
     classifier = _in_place_of(model, wanted) if is_there else wanted
     if partial.exists():
         say(f"Going on with the training in {partial}.")
@@ -152,6 +200,50 @@ def train(
             *([] if accuracy is None else [f"test accuracy {accuracy:.2%}"]),
         ],
     )
+
+
+def _rows(
+    data: str | None, data_option: str | None, test: str | None
+) -> "tuple[Arrays, Arrays | None]":
+    """Return rows to train on, and rows to measure on if there are any."""
+    from erasable.data import Arrays, load_dataset
+
+    if (data is None) == (data_option is None):
+        raise ArgumentError("Expected what to train on once: as DATA or with --data.")
+    name = str(data or data_option)
+    held_out = None if test is None else read_rows(test, "test", needs_labels=True)
+    if name.endswith(".npz") or held_out is not None:
+        return read_rows(name, "train", needs_labels=True), held_out
+    found = load_dataset(name)
+    splits = [
+        None if split is None else Arrays(split.X, split.y, split.ids, split.groups)
+        for split in (found.train, found.test)
+    ]
+    assert splits[0] is not None  # noqa: S101 - a data set has rows
+    return splits[0], splits[1]
+
+
+def _preset(name: str, rows: "Arrays") -> dict[str, Any]:
+    from erasable.models import preset
+    from erasable.training import Inputs
+
+    return preset(name, Inputs(rows.X).shape[1:])
+
+
+def _options(words: list[str] | None) -> dict[str, Any] | None:
+    """Return options of an encoder from words such as ``resolution=160``."""
+    if not words:
+        return None
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ArgumentError(f"Expected --encoder-option NAME=VALUE, but got {word!r}.")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def _new(kind: str, **options: Any) -> "MemoryClassifier":

@@ -17,6 +17,7 @@ from erasable.cli._common import (
     ReadTemperature,
     chosen,
     emit,
+    read_rows,
     require_file,
     say,
 )
@@ -40,8 +41,10 @@ def votes(
         Path | None, typer.Option(help="Write an HTML page to this file instead of printing.")
     ] = None,
     rows: Annotated[
-        Path | None,
-        typer.Option(help="An .npz file with X and ids: pictures of rows, for the page."),
+        str | None,
+        typer.Option(
+            help="Pictures of rows, for the page: an .npz file with X and ids, or a data set."
+        ),
     ] = None,
     top: Annotated[int, typer.Option(help="Rows per query.")] = 8,
     exclude_own: Annotated[
@@ -70,15 +73,15 @@ def votes(
       erasable votes model queries.npz --out votes.html --rows train.npz
       erasable votes model train.npz --exclude-own
     """
-    from erasable.data import read_arrays
     from erasable.files import write_atomically
     from erasable.models import load
+    from erasable.store import Copy, ModelDirectory
 
     if rows is not None and out is None:
         raise ArgumentError("Expected --out with --rows: pictures are only shown on a page.")
     require_file(out)
-    arrays = read_arrays(data)
-    pictures = None if rows is None else read_arrays(rows)
+    arrays = read_rows(data, "test")
+    pictures = None if rows is None else read_rows(rows, "train")
     if rows is not None and pictures is not None and pictures.ids is None:
         raise ArgumentError(f"Expected ids in {rows}, to tell which row each picture shows.")
     classifier = load(model)
@@ -115,6 +118,7 @@ def votes(
         name=str(model),
     )
     write_atomically(out, page.encode())
+    ModelDirectory(model).note_copies([Copy("report", str(out.resolve()))])
     shown = min(limit, len(arrays))
     more = f" of {len(arrays)}; use --limit for more" if shown < len(arrays) else ""
     emit(
@@ -124,7 +128,7 @@ def votes(
     )
 
 
-def _own_rows(data: Path, arrays: "Arrays", memory: "Memory") -> list[Any]:
+def _own_rows(data: str, arrays: "Arrays", memory: "Memory") -> list[Any]:
     """Return each query's id if it is a row, else None."""
     if arrays.ids is None:
         raise ArgumentError(f"Expected ids in {data} with --exclude-own, but there are none.")

@@ -1,0 +1,217 @@
+"""The paper's table std_cls: accuracy and test time of classifiers that read their rows.
+
+For every seed one parametric twin, one k-nearest-neighbour reading of the twin's features, one
+semi-parametric model read in every way, and one with a graph set encoder are compared on the same
+rows, with 5, 10 and 100 % of them in the memory.
+"""
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from erasable.bench._runs import Run, Runs
+from erasable.data import Dataset, Split
+from erasable.errors import ArgumentError
+from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier, preset
+from erasable.training import Inputs
+
+REDUCTIONS = ("prototypes", "neighbours", "rows", "gaussian")
+FRACTIONS = (0.05, 0.1, 1.0)
+_GRAPH = {"tiny": (1, 64), "laptop": (2, 512), "paper": (20, 1024)}
+_ADAPTING = 0.1
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model with one share of the rows, over all seeds.
+
+    Attributes:
+        model: What it is called in the table.
+        fraction: Share of each class in the memory; None if the model has no memory.
+        accuracies: Test accuracy per seed.
+        ratios: Time to predict the test rows, over the twin's in the same run, per seed.
+    """
+
+    model: str
+    fraction: float | None
+    accuracies: list[float]
+    ratios: list[float]
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy over the seeds."""
+        return statistics.fmean(self.accuracies)
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation of the accuracy over the seeds; None for a single one."""
+        return statistics.stdev(self.accuracies) if len(self.accuracies) > 1 else None
+
+
+def run_std_cls(
+    data: Dataset,
+    *,
+    scale: str,
+    seeds: list[int],
+    runs: Runs,
+    say: Say = lambda _: None,
+    verbose: bool = False,
+) -> list[Run]:
+    """Train and measure, one run per seed; what was finished before is read from ``runs``.
+
+    Args:
+        data: The data set; it needs test rows.
+        scale: A preset: ``tiny``, ``laptop`` or ``paper``.
+        seeds: Seeds of the networks and of the drawn memories.
+        runs: Where finished runs and checkpoints are kept.
+        say: Where remarks on the progress go.
+        verbose: Show progress bars.
+    """
+    test = data.test
+    if test is None:
+        raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
+    if scale not in _GRAPH:
+        raise ArgumentError(f"Expected preset tiny, laptop or paper, but got {scale!r}.")
+    done: list[Run] = []
+    for number, seed in enumerate(seeds, 1):
+        settings = {
+            "table": "std_cls",
+            "data": data.record(),
+            "preset": scale,
+            "parameters": preset(scale, _input_shape(data.train)),
+            "seed": seed,
+        }
+
+        def work(folder: Path, seed: int = seed) -> dict[str, Any]:
+            return _Seed(data.train, test, scale, seed, folder, say, verbose=verbose).result()
+
+        say(f"std_cls on {data.name}, seed {seed} ({number} of {len(seeds)})")
+        done.append(runs.run(settings, work))
+    return done
+
+
+def collect(runs: list[Run]) -> list[Cell]:
+    """Put the runs of all seeds together, in the order of the table."""
+    keys = [(entry["model"], entry["fraction"]) for entry in runs[0].result["cells"]]
+    cells: list[Cell] = []
+    for model, fraction in keys:
+        entries = [
+            entry
+            for run in runs
+            for entry in run.result["cells"]
+            if (entry["model"], entry["fraction"]) == (model, fraction)
+        ]
+        accuracies = [entry["accuracy"] for entry in entries]
+        cells.append(Cell(model, fraction, accuracies, [entry["ratio"] for entry in entries]))
+    return cells
+
+
+class _Seed:
+    """All models of one seed."""
+
+    def __init__(
+        self,
+        train: Split,
+        test: Split,
+        scale: str,
+        seed: int,
+        folder: Path,
+        say: Say,
+        *,
+        verbose: bool,
+    ) -> None:
+        self._train, self._test = train, test
+        self._scale, self._seed, self._folder, self._say = scale, seed, folder, say
+        self._shared = {
+            **preset(scale, _input_shape(train)),
+            "random_state": seed,
+            "verbose": int(verbose),
+        }
+
+    def result(self) -> dict[str, Any]:
+        """Train everything and return what was measured."""
+        twin, twin_seconds = self._fitted("twin", ParametricClassifier(**self._shared), {})
+        spm, spm_seconds = self._fitted("spm", SPMClassifier(**self._shared), self._names())
+        graph, graph_seconds = self._graph(spm)
+        knn = KNNClassifier(**{**self._shared, "encoder": "auto", "encoder_options": None})
+        knn.set_params(epochs=0).fit(self._train.X, self._train.y, **self._names(), init=twin)
+        accuracy, seconds = self._score(twin)
+        cells = [{"model": "parametric", "fraction": None, "accuracy": accuracy, "ratio": 1.0}]
+        for name, model in self._readings(knn, spm, graph):
+            for fraction in FRACTIONS:
+                self._say(f"measuring {name}, {fraction:.0%} of the rows")
+                part = with_share(model, fraction, self._seed)
+                found, own = self._score(part)
+                _, beside = self._score(twin)  # side by side: the machine's pace changes
+                ratio = own / beside
+                cells.append(
+                    {"model": name, "fraction": fraction, "accuracy": found, "ratio": ratio}
+                )
+        return {
+            "cells": cells,
+            "seconds": {
+                "twin_fit": twin_seconds,
+                "spm_fit": spm_seconds,
+                "graph_fit": graph_seconds,
+                "twin_predict": seconds,
+            },
+            "history": {"twin": twin.history_, "spm": spm.history_, "graph": graph.history_},
+            "weights": {"spm": spm.weights_digest, "graph": graph.weights_digest},
+        }
+
+    def _graph(self, spm: SPMClassifier) -> tuple[SPMClassifier, float]:
+        """Return a model with a graph set encoder, adapted from the one without."""
+        epochs, support = _GRAPH[self._scale]
+        model = SPMClassifier(
+            **{**self._shared, "encoder": "auto", "encoder_options": None, "epochs": epochs},
+            set_encoder="graph",
+            support_size=support,
+        )
+        start = {"init": spm, "encoder_lr_factor": _ADAPTING}
+        return self._fitted("graph", model, {**self._names(), **start})
+
+    def _fitted(self, name: str, model: Any, options: dict[str, Any]) -> tuple[Any, float]:
+        self._say(f"training {name}")
+        model.set_params(checkpoint=self._folder / name)
+        start = time.perf_counter()
+        model.fit(self._train.X, self._train.y, **options)
+        return model, time.perf_counter() - start
+
+    def _names(self) -> dict[str, Any]:
+        return {"ids": self._train.ids, "groups": self._train.groups}
+
+    def _readings(
+        self, knn: KNNClassifier, spm: SPMClassifier, graph: SPMClassifier
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield every way to read the rows, by its name in the table."""
+        yield "KNN on the twin's features", knn
+        for reduction in REDUCTIONS:
+            yield f"SPM {reduction}", copy.copy(spm).set_params(reduction=reduction)
+        yield "SPM prototypes, graph", graph
+
+    def _score(self, model: Any) -> tuple[float, float]:
+        """Return the test accuracy and how long predicting took."""
+        start = time.perf_counter()
+        predicted = model.predict(self._test.X)
+        seconds = time.perf_counter() - start
+        return float(np.mean(predicted == self._test.y)), seconds
+
+
+def with_share(model: Any, fraction: float, seed: int) -> Any:
+    """Return a model that reads only a share of each class; the weights are the same."""
+    part = copy.copy(model)
+    if fraction < 1:
+        part.memory_ = model.memory.subset(fraction, seed)
+    return part
+
+
+def _input_shape(split: Split) -> tuple[int, ...]:
+    return Inputs(split.X).shape[1:]

@@ -1,0 +1,82 @@
+"""Settings that belong together: how large a network, how long to train it, on what machine."""
+
+import math
+from typing import Any
+
+from erasable.errors import ArgumentError, listing
+
+PRESETS = {
+    "tiny": "seconds; to see that everything runs",
+    "laptop": "two cores, at most ten minutes per network",
+    "paper": "the paper's sizes; for a GPU",
+    "exact": "no training: a public encoder is frozen, rows are only remembered",
+}
+"""Names of presets, each with what it is for."""
+
+_SMALL = 64 * 64  # pixels up to which images are taken as they are, by networks made for that
+
+_TRAINED: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "encoder": "fast_cnn",
+        "encoder_options": {"width": 0.125},
+        "epochs": 2,
+        "batch_size": 64,
+        "learning_rate": 0.1,
+    },
+    "laptop": {
+        "encoder": "fast_cnn",
+        "encoder_options": {"width": 0.5},
+        "epochs": 6,
+        "batch_size": 256,
+        "learning_rate": 0.2,
+        "label_smoothing": 0.1,
+        "augmentation": "crop_flip",
+    },
+    "paper": {
+        "encoder": "resnet18",
+        "epochs": 182,
+        "batch_size": 256,
+        "learning_rate": 0.1,
+        "augmentation": "crop_flip",
+    },
+}
+_ADAPTED: dict[str, dict[str, Any]] = {
+    "tiny": {"encoder_options": {"resolution": 32}, "epochs": 1, "batch_size": 32},
+    "laptop": {"encoder_options": {"resolution": 96}, "epochs": 1, "batch_size": 64},
+    "paper": {"encoder_options": {"resolution": 224}, "epochs": 10, "batch_size": 256},
+}
+
+
+def preset(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the parameters of a preset for inputs of a shape, to be set on any classifier.
+
+    Images of up to 64×64 pixels, and feature vectors, are learnt from scratch; larger images start
+    from ``efficientnet_lite0`` as published.
+
+    Args:
+        name: ``tiny``, ``laptop``, ``paper`` or ``exact``.
+        input_shape: Shape of one input: (features,) or (channels, height, width).
+    """
+    if name not in PRESETS:
+        raise ArgumentError(f"Expected preset to be {listing(PRESETS)}, but got {name!r}.")
+    is_image = len(input_shape) == 3
+    if name == "exact":
+        return _frozen(is_image)
+    if is_image and math.prod(input_shape[1:]) > _SMALL:
+        large = {"encoder": "efficientnet_lite0", "learning_rate": 0.05, **_ADAPTED[name]}
+        return {**large, "augmentation": "none" if name == "tiny" else "crop_flip"}
+    chosen = dict(_TRAINED[name])
+    if not is_image:
+        for image_only in ("encoder_options", "augmentation"):
+            chosen.pop(image_only, None)
+        chosen["encoder"] = "mlp"
+    elif input_shape[0] == 1:
+        chosen["augmentation"] = "none" if name == "tiny" else "crop"  # mirrored text is no text
+    return chosen
+
+
+def _frozen(is_image: bool) -> dict[str, Any]:
+    if not is_image:
+        return {"encoder": "random_features", "epochs": 0}
+    options = {"resolution": 160}
+    return {"encoder": "efficientnet_lite0", "encoder_options": options, "epochs": 0}
