@@ -2,13 +2,17 @@
 
 from erasable.bench._compare import Answers, Comparison, Gaps
 from erasable.bench._demo import DemoResult, run_demo
+from erasable.bench._exact import ExactSettings, run_exact
 from erasable.bench._exact_shadows import ExactShadows
+from erasable.bench._figures import share_png
 from erasable.bench._machine import machine
+from erasable.bench._pages import exact_page, share_page, std_cls_page
 from erasable.bench._report import write_report
 from erasable.bench._runs import Run, Runs
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
 from erasable.bench._shadow_sets import Margins, ShadowMaker, ShadowSets
 from erasable.bench._shadows import Progress, ShadowMargins, ShadowRecord, shadow_margins
+from erasable.bench._share import run_share
 from erasable.bench._std_cls import collect, run_std_cls
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
@@ -18,6 +22,7 @@ __all__ = [
     "Answers",
     "Comparison",
     "DemoResult",
+    "ExactSettings",
     "ExactShadows",
     "Gaps",
     "Margins",
@@ -31,14 +36,20 @@ __all__ = [
     "ShadowSets",
     "class_scenario",
     "collect",
+    "exact_page",
     "group_scenario",
     "machine",
     "random_scenario",
     "render_table",
     "run_demo",
+    "run_exact",
+    "run_share",
     "run_std_cls",
     "run_teaser",
     "shadow_margins",
+    "share_page",
+    "share_png",
+    "std_cls_page",
     "votes_page",
     "write_report",
 ]

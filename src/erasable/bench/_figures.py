@@ -1,4 +1,4 @@
-"""The demo's pictures."""
+"""Pictures of results."""
 
 import base64
 import io
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from erasable.bench._demo import DemoResult, GalleryItem
+from erasable.bench._runs import Run
 from erasable.bench._teaser import Teaser
 from erasable.errors import MissingExtraError
 
@@ -160,3 +161,31 @@ def gallery_figure(items: list[GalleryItem]) -> bytes:
     figure.text(0.74, 1.0, "after forgetting the crossed rows", ha="center", fontsize=10)
     figure.tight_layout()
     return as_png(figure)
+
+
+def share_png(groups: dict[str, list[Run]]) -> bytes:
+    """Draw test accuracy against the share of exact rows, one line per training and reading."""
+    figure, axes = pyplot().subplots(figsize=(7, 4.2), layout="constrained")
+    for (name, runs), colour in zip(groups.items(), (_BLUE, _RED, _GREY), strict=False):
+        for reduction, style in (("prototypes", "o-"), ("gaussian", "s--")):
+            shares = sorted({run.settings["exact_share"] for run in runs})
+            found = [_accuracies(runs, share, reduction) for share in shares]
+            axes.errorbar(
+                [100 * share for share in shares],
+                [float(np.mean(some)) for some in found],
+                [float(np.std(some, ddof=1)) if len(some) > 1 else 0.0 for some in found],
+                fmt=style,
+                color=colour,
+                capsize=3,
+                label=f"{name}: {reduction}",
+            )
+    axes.set_xlabel("rows that are only remembered, so that forgetting them is exact, %")
+    axes.set_ylabel("test accuracy, %")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7)
+    return as_png(figure)
+
+
+def _accuracies(runs: list[Run], share: float, reduction: str) -> list[float]:
+    same = [run for run in runs if run.settings["exact_share"] == share]
+    return [100 * run.result["accuracies"][reduction] for run in same]

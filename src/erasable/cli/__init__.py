@@ -15,6 +15,7 @@ from erasable.cli._info import info
 from erasable.cli._predict import predict
 from erasable.cli._purge import purge
 from erasable.cli._remember import remember
+from erasable.cli._tables import tables_app
 from erasable.cli._train import train
 from erasable.cli._votes import votes
 from erasable.errors import ErasableError
@@ -30,6 +31,7 @@ app = typer.Typer(
 for command in (demo, train, predict, votes, forget, remember, find, info, audit, purge):
     app.command()(command)
 app.add_typer(data_app, name="data")
+app.add_typer(tables_app, name="tables")
 
 
 def _show_version(value: bool) -> None:
@@ -52,7 +54,7 @@ def in_words_of_the_command_line(message: str) -> str:
     options = r"\b(missing_ok|skip_forgotten|reinstate|overwrite)=True"
     message = re.sub(options, lambda found: "--" + found[1].replace("_", "-"), message)
     message = message.replace("exclude_ids", "--exclude-own")
-    return re.sub(r"^(add|forget|fit|find|votes_page)\(\): ", "", message)
+    return re.sub(r"^(add|audit|forget|fit|find|votes_page)\(\): ", "", message)
 
 
 def main() -> None:

@@ -225,9 +225,9 @@ def _rows(
 
 def _preset(name: str, rows: "Arrays") -> dict[str, Any]:
     from erasable.models import preset
-    from erasable.training import Inputs
+    from erasable.training import input_shape
 
-    return preset(name, Inputs(rows.X).shape[1:])
+    return preset(name, input_shape(rows.X))
 
 
 def _options(words: list[str] | None) -> dict[str, Any] | None:

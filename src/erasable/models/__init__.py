@@ -9,6 +9,7 @@ from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
 from erasable.models._presets import PRESETS, preset
 from erasable.models._provenance import Provenance, Source, declare, provenance_of
+from erasable.models._reader import read_embedded
 from erasable.models._saving import load
 from erasable.models._semi_parametric import Layer, SemiParametric
 from erasable.models._spm import SPMClassifier
@@ -34,4 +35,5 @@ __all__ = [
     "load",
     "preset",
     "provenance_of",
+    "read_embedded",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from erasable.memory import Readable
 from erasable.models._inputs import as_labels
 from erasable.models._votes import Votes
 from erasable.typing import Float64s, Ints, Label
+
+if TYPE_CHECKING:
+    from erasable.models._memory_classifier import MemoryClassifier
 
 _BATCH = 256
 
@@ -83,6 +86,18 @@ class Reader:
             rest=np.concatenate([part.rest for part in parts]),
             kind=self.reduction.vote_kind,
         )
+
+
+def read_embedded(model: "MemoryClassifier", embeddings: npt.NDArray[Any]) -> Float64s:
+    """Return log class probabilities of queries that are embedded already, (queries, classes).
+
+    Args:
+        model: A classifier with rows in its memory.
+        embeddings: What its `embed` returned for the queries, (queries, dim).
+    """
+    starts = range(0, len(embeddings), _BATCH)
+    batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
+    return model._reader().log_probabilities(batches, None)
 
 
 def align(logs: Float64s, live: list[Label], classes: Sequence[Label]) -> Float64s:

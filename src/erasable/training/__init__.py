@@ -3,7 +3,7 @@
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches
 from erasable.training._config import Augmentation, TrainingConfig
-from erasable.training._inputs import Inputs, as_images
+from erasable.training._inputs import Inputs, as_images, input_shape
 from erasable.training._loop import train
 from erasable.training._objective import (
     Batch,
@@ -29,5 +29,6 @@ __all__ = [
     "as_images",
     "augment",
     "epoch_batches",
+    "input_shape",
     "train",
 ]

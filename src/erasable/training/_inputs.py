@@ -31,10 +31,8 @@ class Inputs:
     def __init__(self, source: Any) -> None:
         self._source = source
         self._is_bytes = source.dtype == np.uint8
-        shape: tuple[int, ...] = source.shape
-        if self._is_bytes:
-            shape = as_images(np.broadcast_to(np.uint8(0), (1, *shape[1:]))).shape
-        self.shape = (len(source), *shape[1:])
+        own: tuple[int, ...] = source.shape[1:]
+        self.shape = (len(source), *(input_shape(source) if self._is_bytes else own))
 
     @property
     def ndim(self) -> int:
@@ -83,6 +81,11 @@ class _Part:
 
     def __getitem__(self, index: slice | Ints) -> Any:
         return self._source[self._places[index]]
+
+
+def input_shape(X: Any) -> tuple[int, ...]:
+    """Return the shape of one input of (rows, …) as a network takes it: of images, channels first."""
+    return as_images(np.broadcast_to(np.uint8(0), (1, *X.shape[1:]))).shape[1:]
 
 
 def as_images(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
