@@ -21,6 +21,8 @@ PARTS = {
     "Gaussian": "gaussian",
     "Training": "train_step",
     "Training modes": "training_modes",
+    "Encoding": "encode",
+    "Data": "data",
     "Importing": "imports",
 }
 HERE = Path(__file__).parent

@@ -84,7 +84,7 @@ class _Part:
 
 
 def input_shape(X: Any) -> tuple[int, ...]:
-    """Return the shape of one input of (rows, …) as a network takes it: of images, channels first."""
+    """Return the shape of one of (rows, …) inputs as networks take it: channels first."""
     return as_images(np.broadcast_to(np.uint8(0), (1, *X.shape[1:]))).shape[1:]
 
 
