@@ -750,13 +750,13 @@ class _Leaky(Reduction):
 
 def test_answers_that_do_not_come_from_the_rows_are_found(monkeypatch):
     noise = iter([1e-3, 0.0])
-    monkeypatch.setitem(audit_views._REDUCTIONS, "leaky", lambda _: _Leaky(noise))
+    monkeypatch.setitem(audit_views.REDUCTIONS, "leaky", lambda _: _Leaky(noise))
     failed(grouped(reduction="leaky"), "answers by leaky", "query 0, log probability of class 'a'")
 
 
 def test_rounding_in_another_layout_is_accepted_if_afresh_the_bits_are_equal(monkeypatch):
     noise = iter([1e-12, 0.0, 0.0, 0.0])
-    monkeypatch.setitem(audit_views._REDUCTIONS, "leaky", lambda _: _Leaky(noise))
+    monkeypatch.setitem(audit_views.REDUCTIONS, "leaky", lambda _: _Leaky(noise))
     found = audit(grouped(reduction="leaky"))
     assert found.verdict == "exact_verified"
     assert 0 < found.largest_difference < 1e-11
@@ -765,7 +765,7 @@ def test_rounding_in_another_layout_is_accepted_if_afresh_the_bits_are_equal(mon
 
 def test_rounding_that_stays_afresh_is_not_accepted(monkeypatch):
     noise = iter([1e-12, 0.0, 1e-12, 0.0])
-    monkeypatch.setitem(audit_views._REDUCTIONS, "leaky", lambda _: _Leaky(noise))
+    monkeypatch.setitem(audit_views.REDUCTIONS, "leaky", lambda _: _Leaky(noise))
     failed(grouped(reduction="leaky"), "answers by leaky")
 
 

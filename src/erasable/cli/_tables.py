@@ -34,7 +34,10 @@ RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder of finished run
 Out = Annotated[Path | None, typer.Option(help="Write the page to this file, in Markdown.")]
 Resolution = Annotated[int | None, typer.Option(help="Height and width of images from files.")]
 Cache = Annotated[
-    Path | None, typer.Option("--embedding-cache", help="Folder to keep embeddings in.")
+    Path | None,
+    typer.Option(
+        "--embedding-cache", help="Folder to keep embeddings in; default: beside the data sets."
+    ),
 ]
 
 
@@ -105,7 +108,7 @@ def exact(
         settings = ExactSettings(
             encoder=name,
             options={"resolution": _number(pixels)} if pixels else {},
-            cache=embedding_cache or runs / "embeddings",
+            cache=embedding_cache or _embeddings(),
             shadows=shadows,
             shadow_reductions=tuple(shadow_reduction or ["prototypes"]),
         )
@@ -154,7 +157,7 @@ def share(
         parameters = {
             "encoder": name,
             "encoder_options": {"resolution": _number(pixels)} if pixels else {},
-            "embedding_cache": embedding_cache or runs / "embeddings",
+            "embedding_cache": embedding_cache or _embeddings(),
         }
         found[f"{frozen}, frozen; only the comparison is trained"] = run_share(
             loaded, scale=scale, seeds=numbers, runs=kept, frozen=parameters, say=say
@@ -183,6 +186,13 @@ def _command() -> str:
     import shlex
 
     return shlex.join(["erasable", *sys.argv[1:]])
+
+
+def _embeddings() -> Path:
+    """Return the default folder of embeddings, beside the data sets."""
+    from erasable.data import data_folder
+
+    return data_folder().with_name("embeddings")
 
 
 def _number(word: str) -> int:

@@ -90,6 +90,11 @@ class EfficientNetLite(Encoder):
         return torch.cat([self._encode(chunk) for chunk in torch.split(inputs, _CHUNK)])
 
     def _encode(self, inputs: Tensor) -> Tensor:
+        if inputs.numel() and not (inputs.amin() >= 0 and inputs.amax() <= 1):
+            raise ArgumentError(
+                f"Expected images with values from 0 to 1, or bytes, for {self.name!r}, but got "
+                f"values from {inputs.amin():g} to {inputs.amax():g}. Divide by 255?"
+            )
         images = scale_images(inputs, self.resolution)
         # The weights were trained on bytes, less 127, over 128.
         images = (images * 255 - 127) / 128
@@ -151,7 +156,7 @@ def scale_images(images: Tensor, resolution: int) -> Tensor:
     if shorter == resolution:
         return images
     size = [max(1, round(side * resolution / shorter)) for side in (height, width)]
-    # In contiguous layout: the kernel for channels_last is slower and rounds differently.
+    # In contiguous layout: the kernel for channels_last is slower.
     scaled = F.interpolate(images.contiguous(), size, mode="bicubic", antialias=True)
     return scaled.clamp(0, 1)
 

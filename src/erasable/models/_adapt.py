@@ -87,13 +87,13 @@ def _taken_over(
     provenance = provenance_of(network)
     if model.encoder == "auto":
         return build_encoder(copy.deepcopy(network), model.input_shape_), provenance
-    encoder, built = model._build_encoder(seed)
+    encoder, built = model._build_encoder(seed, is_blank=True)
     load_weights(_inner(encoder), weights_of(_inner(network)))
     return encoder, provenance.joined(built)  # a module of the user's may hide what it learnt
 
 
 def _from_file(model: NetworkClassifier, path: Path, seed: int) -> Start:
-    encoder, _ = model._build_encoder(seed)
+    encoder, _ = model._build_encoder(seed, is_blank=True)
     try:
         tensors = safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:

@@ -108,7 +108,7 @@ def describe_copies(copies: Sequence[Copy], forgotten: Sequence[RowId]) -> list[
     ]
     keys = [encode_key(row_id).encode() for row_id in forgotten]
     for copy in there:
-        count = EmbeddingCache(Path(copy.path)).count(keys) if copy.kind == "embeddings" else 0
+        count = EmbeddingCache(Path(copy.path)).held(keys) if copy.kind == "embeddings" else 0
         if count:
             sentences.append(
                 f"the cache in {copy.path}: it holds {count} embeddings of rows forgotten before. "

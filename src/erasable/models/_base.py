@@ -127,12 +127,21 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         is_module = isinstance(self.encoder, nn.Module)
         return copy.deepcopy(self.encoder) if is_module else self.encoder
 
-    def _build_encoder(self, seed: int) -> tuple[Encoder, Provenance]:
-        """Return an encoder to train or freeze, and what its weights have seen."""
+    def _build_encoder(self, seed: int, *, is_blank: bool = False) -> tuple[Encoder, Provenance]:
+        """Return an encoder to train or freeze, and what its weights have seen.
+
+        Args:
+            seed: Seed of weights that are drawn.
+            is_blank: Leave out published weights, because others are loaded anyway.
+        """
         given = self._own_encoder()
-        encoder = build_encoder(given, self.input_shape_, options=self.encoder_options, seed=seed)
+        encoder = build_encoder(
+            given, self.input_shape_, options=self.encoder_options, seed=seed, is_blank=is_blank
+        )
         if isinstance(given, nn.Module):
             return encoder, provenance_of(given)
+        if is_blank:
+            return encoder, Provenance()
         if encoder.public_source is not None:
             return encoder, declared(encoder.public_source)
         return encoder, Provenance() if given in DRAWN_ENCODERS else provenance_of(encoder)

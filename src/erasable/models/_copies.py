@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from erasable.memory import CONTENT, encode_key
-from erasable.store import Copy, EmbeddingCache
+from erasable.errors import StateError, listing
+from erasable.memory import CONTENT, encode_key, keys_folder
+from erasable.store import EmbeddingCache
 from erasable.typing import RowId
 
 if TYPE_CHECKING:
@@ -54,37 +55,58 @@ class Purged:
 def known_copies(model: "MemoryClassifier") -> list[KnownCopy]:
     """Return every copy of the rows that the model knows of and that still exists."""
     count = len(model.memory)
-    found = [KnownCopy("model", str(path), _WORDS["model"], count) for path in model.places_]
-    for copy in model.copies_:
-        if copy.is_there:
-            rows = _held(model, Path(copy.path)) if copy.kind == "embeddings" else None
-            found.append(KnownCopy(copy.kind, copy.path, _WORDS[copy.kind], rows))
-    return found
+    found = [
+        KnownCopy("model", str(path), _WORDS["model"], count)
+        for path in model.places_
+        if path.exists()
+    ]
+    for folder in _cache_folders(model):
+        if folder.exists():
+            held = EmbeddingCache(folder).held(_encoded(_ids(model)))
+            found.append(KnownCopy("embeddings", str(folder), _WORDS["embeddings"], held))
+    return found + [
+        KnownCopy(copy.kind, copy.path, _WORDS[copy.kind])
+        for copy in model.copies_
+        if copy.kind != "embeddings" and copy.is_there
+    ]
 
 
 def clear_caches(model: "MemoryClassifier", ids: list[RowId]) -> int:
     """Remove the rows' embeddings from every cache the model has used; return how many."""
-    return sum(cache.remove(_encoded(ids)) for cache in _caches(model))
+    return sum(EmbeddingCache(f).remove(_encoded(ids)) for f in _cache_folders(model))
 
 
 def purge(model: "MemoryClassifier") -> Purged:
-    """Remove from every cache what the tombstones recognise, and name what is out of reach."""
+    """Remove from every cache what the tombstones recognise, and name what is out of reach.
+
+    Raises:
+        StateError: If a key of the tombstones is missing, so that nobody can tell.
+    """
     marks = model.memory.tombstones.marks
+    if marks.missing_keys:
+        raise StateError(
+            f"Expected the keys of this memory's tombstones in {keys_folder()}, but "
+            f"{listing(marks.missing_keys)} are not there, so kept embeddings cannot be checked "
+            "against what was forgotten. Put the key files back."
+        )
     removed = sum(
-        cache.sweep(lambda content: marks.has(CONTENT, content)) for cache in _caches(model)
+        EmbeddingCache(folder).sweep(lambda content: marks.has(CONTENT, content))
+        for folder in _cache_folders(model)
     )
     left = [copy for copy in known_copies(model) if copy.kind in ("checkpoint", "report")]
     return Purged(removed, left)
 
 
-def _caches(model: "MemoryClassifier") -> list[EmbeddingCache]:
-    copies: list[Copy] = model.copies_
-    return [EmbeddingCache(Path(copy.path)) for copy in copies if copy.kind == "embeddings"]
+def _cache_folders(model: "MemoryClassifier") -> list[Path]:
+    """Return the folders of embeddings that were used, or are to be, even if that failed."""
+    folders = [Path(copy.path) for copy in model.copies_ if copy.kind == "embeddings"]
+    if model.embedding_cache is not None:
+        folders.append(Path(model.embedding_cache).resolve())
+    return list(dict.fromkeys(folders))
 
 
-def _held(model: "MemoryClassifier", folder: Path) -> int:
-    ids: list[RowId] = [info.id for info in model.memory.table.infos]
-    return EmbeddingCache(folder).count(_encoded(ids))
+def _ids(model: "MemoryClassifier") -> list[RowId]:
+    return [info.id for info in model.memory.table.infos]
 
 
 def _encoded(ids: list[RowId]) -> list[bytes]:

@@ -42,7 +42,7 @@ def cached_embeddings(
     encoder = network.encoder
 
     def compute(places: Ints) -> npt.NDArray[Any]:
-        batches = evaluate(encoder, inputs[places], is_precise=encoder.is_precise)
+        batches = evaluate(encoder, inputs.take(places), is_precise=encoder.is_precise)
         return np.concatenate([batch.numpy() for batch in batches])
 
     with _Display(enabled=verbose) as display:

@@ -1,5 +1,6 @@
 """From what users pass to what networks take."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,25 @@ def as_float32(array: npt.NDArray[Any]) -> Float32s:
 
 def is_lazy(X: Any) -> bool:
     """Tell whether inputs are not an array but bytes that are decoded when they are indexed."""
+    dtype, shape = getattr(X, "dtype", None), getattr(X, "shape", None)
     is_array = isinstance(X, (np.ndarray, Tensor))
-    return not is_array and getattr(X, "dtype", None) == np.uint8 and hasattr(X, "shape")
+    is_bytes = isinstance(dtype, np.dtype) and dtype == np.uint8
+    return not is_array and is_bytes and isinstance(shape, tuple) and len(shape) in (3, 4)
+
+
+def listed(values: Any) -> Any:
+    """Return a column that can be read more than once, its cells included; None stays None.
+
+    What is no column at all is returned as it is, for the memory to refuse.
+    """
+    if values is None or isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        return values
+    return [
+        list(value)
+        if isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        else value
+        for value in values
+    ]
 
 
 def as_ids(ids: Any, count: int) -> list[RowId]:

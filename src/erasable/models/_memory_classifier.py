@@ -10,21 +10,21 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from erasable.errors import ArgumentError, StateError
+from erasable.errors import ArgumentError, StateError, listing
 from erasable.fusion import Attention, Reduction
 from erasable.memory import Grid, Marks, Match, Memory, Readable, Selection, plain
 from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
 from erasable.models._embedding import cached_embeddings, embeddings
-from erasable.models._inputs import as_ids, as_labels, at_places, labels_array
+from erasable.models._inputs import as_ids, as_labels, at_places, labels_array, listed
 from erasable.models._networks import SPMNetwork, embedding_norm
 from erasable.models._plan import ForgetPlan, plan_forget
 from erasable.models._provenance import Provenance, provenance_of, record_rows
 from erasable.models._reader import Reader, align, no_probabilities
 from erasable.models._saving import Place, save
 from erasable.models._votes import Votes
-from erasable.store import Basis, Copy, CopyKind, Level, Receipt
+from erasable.store import COPY_KINDS, Basis, Copy, CopyKind, Level, Receipt
 from erasable.training import Inputs, TrainingConfig
 from erasable.typing import Float64s, Ints, Label, RowId
 from erasable.weights import weights_digest
@@ -160,6 +160,7 @@ class MemoryClassifier(NetworkClassifier):
         with self._unchanged_on_error():
             is_new = not self.__sklearn_is_fitted__()
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
+            ids, groups = listed(ids), listed(groups)  # they are read more than once
             if is_new:
                 self._begin(self._seed())
             # Checked before anything is encoded: what is refused must not end up in a cache.
@@ -393,6 +394,9 @@ class MemoryClassifier(NetworkClassifier):
 
     def note_copy(self, kind: CopyKind, path: str | Path) -> None:
         """Record that something of the rows lies in a file or folder outside the model."""
+        self._require_fitted()
+        if kind not in COPY_KINDS:
+            raise ArgumentError(f"Expected kind to be {listing(COPY_KINDS)}, but got {kind!r}.")
         copy = Copy(kind, str(Path(path).resolve()))
         if copy not in self.copies_:
             self.copies_ = [*self.copies_, copy]
@@ -442,7 +446,7 @@ class MemoryClassifier(NetworkClassifier):
         self._laid_out(network)
         self.network_ = network
         self.places_ = {}
-        self.copies_ = []
+        self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
         grid = Grid(self.grid_bits)
         self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)
 

@@ -40,6 +40,12 @@ _TRAINED: dict[str, dict[str, Any]] = {
         "augmentation": "crop_flip",
     },
 }
+_GREY: dict[str, dict[str, Any]] = {
+    "laptop": {"encoder_options": {"width": 0.25}, "epochs": 4, "augmentation": "crop"},
+    "paper": {"augmentation": "crop"},
+}
+"""What is different for images of one channel: they are simpler, and mirrored text is no text."""
+
 _ADAPTED: dict[str, dict[str, Any]] = {
     "tiny": {"encoder_options": {"resolution": 32}, "epochs": 1, "batch_size": 32},
     "laptop": {"encoder_options": {"resolution": 96}, "epochs": 1, "batch_size": 64},
@@ -71,7 +77,7 @@ def preset(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
             chosen.pop(image_only, None)
         chosen["encoder"] = "mlp"
     elif input_shape[0] == 1:
-        chosen["augmentation"] = "none" if name == "tiny" else "crop"  # mirrored text is no text
+        chosen |= _GREY.get(name, {})
     return chosen
 
 

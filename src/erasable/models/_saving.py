@@ -181,14 +181,18 @@ def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str
         },
         "input_shape": list(model.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
-        "parameters": {k: _plain(v) for k, v in parameters.items() if k not in _NOT_SAVED},
+        "parameters": {
+            k: _plain(v, is_path=k == "embedding_cache")
+            for k, v in parameters.items()
+            if k not in _NOT_SAVED
+        },
     }
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(Path(value).resolve()) if isinstance(value, Path) else value
+def _plain(value: Any, *, is_path: bool) -> Any:
+    if is_path and value is not None:
+        return str(Path(value).resolve())  # the model may be loaded from elsewhere
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _set_encoder_name(model: "MemoryClassifier") -> str:

@@ -42,7 +42,8 @@ class SPMClassifier(MemoryClassifier):
 
     Args:
         encoder: ``auto`` (``mlp`` for feature vectors, ``small_cnn`` for images), ``identity``,
-            ``random_features``, ``mlp``, ``small_cnn``, ``fast_cnn``, ``resnet18``, or any
+            ``random_features``, ``mlp``, ``small_cnn``, ``fast_cnn``, ``resnet18``;
+            ``efficientnet_lite0``, ``1`` or ``2``, which come pretrained on ImageNet; or any
             ``torch.nn.Module`` that returns (n, dim), such as `cut` makes of a trained network. A
             module is copied, never changed.
         reduction: How the memory is read. ``prototypes``: one mean per class (the paper's SPM-C).
@@ -179,6 +180,8 @@ class SPMClassifier(MemoryClassifier):
                 self._begin(config.seed)
             if len(self.memory_):
                 raise StateError("Expected an empty memory: call pretrain() before remember().")
+            self._require_enough(len(inputs))
+            self.memory_.admissible(labels, ids=row_ids, contents=contents)  # none was forgotten
             known = self.provenance_
             trained = self._on_embeddings(config.seed)
             self.history_ = self._train(
@@ -188,11 +191,11 @@ class SPMClassifier(MemoryClassifier):
                 config,
                 network=trained,
             )
+            public = record_rows("public rows of pretrain", row_ids, contents)
             for part in ("fusion", "set_encoder"):
                 mine, theirs = getattr(self.network_, part), getattr(trained, part)
                 if mine is not None:
                     load_weights(mine, weights_of(theirs))
-            public = record_rows("public rows of pretrain", row_ids, contents)
             self._record(known.plus(public))
         return self
 
@@ -227,13 +230,17 @@ class SPMClassifier(MemoryClassifier):
     def _learn(
         self, inputs: Inputs, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:
-        objective = self._objective()
-        if objective.support is not None and len(inputs) < _FEWEST:
+        if self.support_size is not None:
+            self._require_enough(len(inputs))
+        return self._train(self._objective(), inputs, classes, config)
+
+    def _require_enough(self, count: int) -> None:
+        if count < _FEWEST:
+            with_support = "" if self.support_size is None else " with support_size"
             raise ArgumentError(
-                f"Expected at least {_FEWEST} rows with support_size, but got {len(inputs)}: some "
-                "are queries, others their memory."
+                f"Expected at least {_FEWEST} rows{with_support}, but got {count}: some are "
+                "queries, others their memory."
             )
-        return self._train(objective, inputs, classes, config)
 
     def _objective(self) -> Objective:
         smoothing = self.label_smoothing

@@ -1,6 +1,6 @@
 """Receipts, the saved form of a model, and embeddings kept on disk."""
 
-from erasable.store._copies import Copy, CopyKind
+from erasable.store._copies import COPY_KINDS, Copy, CopyKind
 from erasable.store._directory import ModelDirectory
 from erasable.store._embeddings import EmbeddingCache
 from erasable.store._receipt import FORMAT, Basis, Level, Receipt
@@ -8,6 +8,7 @@ from erasable.store._rows_file import RowsFile, Saved, SavedSource
 from erasable.store._stored_rows import StoredRows, read_stored_rows
 
 __all__ = [
+    "COPY_KINDS",
     "FORMAT",
     "Basis",
     "Copy",

@@ -10,7 +10,7 @@ from erasable.files import write_atomically
 
 FORMAT = "erasable.copies.1"
 CopyKind = Literal["embeddings", "checkpoint", "report"]
-_KINDS = ("embeddings", "checkpoint", "report")
+COPY_KINDS = ("embeddings", "checkpoint", "report")
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,20 @@ def read_copies(path: Path) -> list[Copy]:
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"Expected a list of copies in {path}, but: {error}.") from error
-    return [copy for copy in found if copy.kind in _KINDS]
+        raise StoreError(
+            f"Expected a list of copies in {path}, but it is damaged: {error}. Restore it; without "
+            "it, nobody knows which caches hold rows of this model."
+        ) from error
+    return [copy for copy in found if copy.kind in COPY_KINDS]
 
 
 def write_copies(path: Path, copies: list[Copy]) -> None:
-    """Replace the file by a list of copies, without those that are gone."""
-    listed = [asdict(copy) for copy in dict.fromkeys(copies) if copy.is_there]
+    """Replace the file by a list of copies, without those that are gone.
+
+    Folders of embeddings stay on the list: a disk may only be away for now.
+    """
+    listed = [
+        asdict(copy) for copy in dict.fromkeys(copies) if copy.is_there or copy.kind == "embeddings"
+    ]
     text = json.dumps({"format": FORMAT, "copies": listed}, indent=2)
     write_atomically(path, text.encode() + b"\n")

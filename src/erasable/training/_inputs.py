@@ -1,6 +1,7 @@
 """Inputs as a network reads them: float32, converted when they are asked for."""
 
 import hashlib
+import math
 from functools import cached_property
 from typing import Any, final
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from erasable.typing import Ints
 
 _CHANNELS = (1, 3, 4)
-_CHUNK = 512
+_CHUNK = 2**20  # numbers that are held at once
 
 
 @final
@@ -51,11 +52,12 @@ class Inputs:
         numbers /= np.float32(255)
         return torch.from_numpy(as_images(numbers))
 
-    def take(self, places: list[int]) -> "Inputs":
-        """Return the inputs at some places, in ascending order; they are read when asked for."""
-        if len(places) == len(self):
+    def take(self, places: list[int] | Ints) -> "Inputs":
+        """Return the inputs at some places; they are read when asked for."""
+        chosen = np.asarray(places, np.int64)
+        if np.array_equal(chosen, np.arange(len(self))):
             return self
-        return Inputs(_Part(self._source, np.asarray(places, np.int64)))
+        return Inputs(_Part(self._source, chosen))
 
     @cached_property
     def digests(self) -> list[bytes]:
@@ -64,8 +66,9 @@ class Inputs:
         The shape is left out: an image and the same image flattened are copies.
         """
         found: list[bytes] = []
-        for start in range(0, len(self), _CHUNK):
-            found += content_digests(self[start : start + _CHUNK].numpy())
+        size = max(1, _CHUNK // max(1, math.prod(self.shape[1:])))
+        for start in range(0, len(self), size):
+            found += content_digests(self[start : start + size].numpy())
         return found
 
 

@@ -1,0 +1,141 @@
+"""Every preset fits every kind of input and every classifier."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from erasable.encoders import build_encoder
+from erasable.errors import ArgumentError
+from erasable.models import (
+    PRESETS,
+    KNNClassifier,
+    ParametricClassifier,
+    SPMClassifier,
+    preset,
+)
+
+SHAPES = {
+    "features": (7,),
+    "8×8 grey": (1, 8, 8),
+    "28×28 grey": (1, 28, 28),
+    "32×32 colour": (3, 32, 32),
+    "128×128 colour": (3, 128, 128),
+}
+KINDS = (SPMClassifier, KNNClassifier, ParametricClassifier)
+EVERY_NAME = pytest.mark.parametrize("name", PRESETS)
+EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+
+
+@EVERY_SHAPE
+@EVERY_NAME
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_classifier_takes_the_parameters(name, shape, kind):
+    parameters = preset(name, shape)
+    model = kind(**parameters, random_state=0)
+    assert model.get_params(deep=False).items() >= parameters.items()
+    assert model._config().epochs == parameters["epochs"]
+
+
+@EVERY_SHAPE
+@EVERY_NAME
+def test_the_encoder_takes_its_options_and_such_inputs(name, shape):
+    parameters = preset(name, shape)
+    encoder = build_encoder(
+        parameters["encoder"], shape, options=parameters.get("encoder_options"), is_blank=True
+    )
+    options = parameters.get("encoder_options") or {}
+    assert encoder.options().items() >= options.items()
+    with torch.no_grad():
+        assert encoder.eval()(torch.zeros(1, *shape)).shape == (1, encoder.dim)
+
+
+@EVERY_SHAPE
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_smallest_preset_trains(shape, kind):
+    X = np.random.default_rng(0).uniform(size=(8, *shape)).astype(np.float32)
+    model = kind(**preset("tiny", shape), random_state=0).fit(X, [0, 1] * 4)
+    assert len(model.history_) == model.epochs
+    assert set(model.predict(X)) <= {0, 1}
+
+
+@EVERY_SHAPE
+def test_nothing_is_trained_at_level_exact(shape):
+    X = np.random.default_rng(0).uniform(size=(4, *shape)).astype(np.float32)
+    model = SPMClassifier(**preset("exact", shape), random_state=0)
+    model.fit(X, [0, 1] * 2, ids=list("abcd"))
+    assert model.history_ == []
+    assert model.forget(ids=["a"]).level == "exact"
+
+
+@pytest.mark.parametrize(
+    ("shape", "encoder"),
+    [
+        ((7,), "mlp"),
+        ((1, 8, 8), "fast_cnn"),
+        ((3, 64, 64), "fast_cnn"),
+        ((3, 128, 32), "fast_cnn"),
+        ((3, 64, 65), "efficientnet_lite0"),
+        ((1, 224, 224), "efficientnet_lite0"),
+    ],
+)
+def test_images_of_more_than_64_by_64_start_from_published_weights(shape, encoder):
+    assert preset("tiny", shape)["encoder"] == encoder
+    assert preset("laptop", shape)["encoder"] == encoder
+
+
+def test_the_scale_of_large_images_is_part_of_the_preset():
+    found = {name: preset(name, (3, 224, 224))["encoder_options"] for name in PRESETS}
+    assert {name: options["resolution"] for name, options in found.items()} == {
+        "tiny": 32,
+        "laptop": 96,
+        "paper": 224,
+        "exact": 160,
+    }
+
+
+def test_feature_vectors_are_not_treated_as_images():
+    for name in PRESETS:
+        found = preset(name, (7,))
+        assert "augmentation" not in found
+        assert "encoder_options" not in found
+
+
+@EVERY_NAME
+def test_small_grey_images_are_never_mirrored(name):
+    assert preset(name, (1, 28, 28)).get("augmentation") != "crop_flip"
+
+
+@pytest.mark.parametrize("shape", SHAPES.values())
+@pytest.mark.parametrize("name", ["", "Tiny", "large", None])
+def test_an_unknown_name_lists_the_names(name, shape):
+    with pytest.raises(ArgumentError, match="'tiny', 'laptop', 'paper', 'exact'") as told:
+        preset(name, shape)
+    assert str(told.value).endswith(f"but got {name!r}.")
+
+
+def test_every_preset_says_what_it_is_for():
+    assert list(PRESETS) == ["tiny", "laptop", "paper", "exact"]
+    assert all(PRESETS.values())
+
+
+@EVERY_SHAPE
+@EVERY_NAME
+def test_a_preset_is_the_callers_own(name, shape):
+    before = copy.deepcopy(preset(name, shape))
+    preset(name, shape)["epochs"] = 99
+    assert preset(name, shape) == before
+
+
+@pytest.mark.xfail(strict=True, reason="the options of the encoder are those of the module itself")
+@pytest.mark.parametrize(("name", "shape"), [("tiny", (3, 32, 32)), ("laptop", (3, 128, 128))])
+def test_the_options_in_a_preset_are_the_callers_own(name, shape):
+    options = preset(name, shape)["encoder_options"]
+    before = dict(options)
+    try:
+        options["width"] = 9
+        assert preset(name, shape)["encoder_options"] == before
+    finally:
+        options.clear()
+        options.update(before)
