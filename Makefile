@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-slow lint format docs bench results clean
+.PHONY: help install demo test test-slow lint format docs bench results tables clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -47,6 +47,17 @@ bench: $(STAMP)  ## Measure speed; writes out/benchmarks.md
 results: demo bench  ## Run demo and benchmarks and put their pages and picture into docs/
 	@cp $(OUT)/demo.md $(OUT)/benchmarks.md docs/
 	@cp $(OUT)/teaser.png docs/images/
+
+TABLES := $(BIN)/erasable tables
+RESULTS := docs/results
+
+tables: $(STAMP)  ## Run the experiments of docs/results (hours; interrupted, it goes on)
+	@$(TABLES) exact --data cifar10 --encoder efficientnet_lite0:160 --encoder efficientnet_lite0:224 \
+	  --encoder efficientnet_lite2:224 --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-exact.md
+	@$(TABLES) std_cls --data fashion-mnist --preset laptop --runs $(RESULTS)/runs --out $(RESULTS)/fashion-mnist.md
+	@$(TABLES) std_cls --data cifar10 --preset laptop --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-memory.md
+	@$(TABLES) share --data cifar10 --preset laptop --frozen efficientnet_lite0:160 \
+	  --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-share.md
 
 clean:  ## Remove everything the targets made
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -154,14 +154,15 @@ def test_no_seeds_are_refused_in_words(run, vectors, tmp_path, command):
 @pytest.mark.parametrize(
     "words",
     [
-        ("std_cls", "--preset", "tiny", "--out", "."),
-        ("exact", "--encoder", "identity", "--shadows", 0, "--out", "."),
+        ("std_cls", "--preset", "tiny", "--out", "folder"),
+        ("exact", "--encoder", "identity", "--shadows", 0, "--out", "folder"),
         ("exact", "--encoder", "identity", "--encoder", "identity:x", "--shadows", 0),
         ("share", "--preset", "tiny", "--frozen", "identity:x"),
     ],
 )
 def test_what_cannot_be_done_is_told_before_any_work(run, vectors, tmp_path, words, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
     seeds = () if words[0] == "exact" else ("--seeds", 1)
     code, *_ = run(*words, *seeds, "--data", vectors, "--runs", tmp_path / "runs")
     assert code == 1

@@ -23,7 +23,7 @@ from erasable.training import input_shape
 
 REDUCTIONS = ("prototypes", "neighbours", "rows", "gaussian")
 FRACTIONS = (0.05, 0.1, 1.0)
-_GRAPH = {"tiny": (1, 64), "laptop": (2, 512), "paper": (20, 1024)}
+_GRAPH = {"tiny": (1, 64), "laptop": (1, 512), "paper": (20, 1024)}
 _ADAPTING = 0.1
 
 Say = Callable[[str], None]

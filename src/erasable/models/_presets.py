@@ -28,7 +28,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
         "encoder_options": {"width": 0.5},
         "epochs": 6,
         "batch_size": 256,
-        "learning_rate": 0.2,
+        "learning_rate": 0.1,
         "label_smoothing": 0.1,
         "augmentation": "crop_flip",
     },
@@ -69,7 +69,7 @@ def preset(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
     if name == "exact":
         return _frozen(is_image)
     if is_image and math.prod(input_shape[1:]) > _SMALL:
-        large = {"encoder": "efficientnet_lite0", "learning_rate": 0.05, **_ADAPTED[name]}
+        large = {"encoder": "efficientnet_lite0", "learning_rate": 0.005, **_ADAPTED[name]}
         return {**large, "augmentation": "none" if name == "tiny" else "crop_flip"}
     chosen = dict(_TRAINED[name])
     if not is_image:

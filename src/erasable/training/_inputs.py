@@ -2,6 +2,8 @@
 
 import hashlib
 import math
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, final
 
@@ -40,6 +42,11 @@ class Inputs:
         """Number of axes, rows included."""
         return len(self.shape)
 
+    @property
+    def is_decoded(self) -> bool:
+        """Whether reading takes work: the source is no array, but images in files."""
+        return not isinstance(self._source, np.ndarray)
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -70,6 +77,27 @@ class Inputs:
         for start in range(0, len(self), size):
             found += content_digests(self[start : start + size].numpy())
         return found
+
+
+def read_ahead(inputs: Inputs, batches: Iterable[Ints]) -> Iterator[tuple[Ints, Tensor]]:
+    """Yield each batch's rows and inputs; what has to be decoded is read one batch ahead.
+
+    Args:
+        inputs: The inputs.
+        batches: The rows of each batch.
+    """
+    if not inputs.is_decoded:
+        yield from ((rows, inputs[rows]) for rows in batches)
+        return
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        waiting: list[tuple[Ints, Future[Tensor]]] = []
+        for rows in batches:
+            waiting.append((rows, pool.submit(inputs.__getitem__, rows)))
+            if len(waiting) > 1:
+                due, coming = waiting.pop(0)
+                yield due, coming.result()
+        for due, coming in waiting:
+            yield due, coming.result()
 
 
 class _Part:

@@ -18,7 +18,7 @@ from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
 from erasable.training._config import TrainingConfig
 from erasable.training._display import Display
-from erasable.training._inputs import Inputs
+from erasable.training._inputs import Inputs, read_ahead
 from erasable.training._objective import Batch, Objective, StepResult
 from erasable.typing import Ints
 from erasable.weights import tensors_digest, weights_digest
@@ -115,8 +115,8 @@ class _Epoch:
             needs_partners=self._objective.needs_partners,
             sampler=config.sampler,
         )
-        for step, rows in enumerate(batches, epoch * steps):
-            batch = self._batch(inputs, classes, rows, rng, generator)
+        for step, (rows, images) in enumerate(read_ahead(inputs, batches), epoch * steps):
+            batch = self._batch(inputs, images, classes, rows, rng, generator)
             rate = config.learning_rate_at(step, steps * config.epochs)
             result = self._step(batch, rate)
             loss += float(result.loss.detach()) * result.counted
@@ -144,12 +144,13 @@ class _Epoch:
     def _batch(
         self,
         inputs: Inputs,
+        queries: Tensor,
         classes: Tensor,
         rows: Ints,
         rng: np.random.Generator,
         generator: torch.Generator,
     ) -> Batch:
-        images = self._laid_out(augment(inputs[rows], self._config.augmentation, generator))
+        images = self._laid_out(augment(queries, self._config.augmentation, generator))
         labels = self._renumber(classes, generator)
         if self._objective.support is None:
             return Batch(images, self._placed(labels[rows]))
