@@ -55,7 +55,6 @@ def test_a_larger_share_leaves_a_part_of_the_rows_trained_on_before():
     assert all(later <= earlier for earlier, later in itertools.pairwise(parts))
 
 
-@pytest.mark.xfail(strict=True, reason="of ten rows or fewer, none is left to train on at 95 %")
 @given(st.integers(2, 30), st.sampled_from(SHARES[1:]))
 def test_every_class_is_in_both_parts(members, share):
     labels = np.repeat(np.arange(3), members)
@@ -210,7 +209,6 @@ def settings_of(data, **changes):
     return [run.settings for run in run_share(data, **options)]
 
 
-@pytest.mark.xfail(strict=True, reason="a run only knows the preset's name")
 def test_a_preset_that_changed_is_another_run(data, monkeypatch):
     before = settings_of(data)
     monkeypatch.setattr(
@@ -219,13 +217,11 @@ def test_a_preset_that_changed_is_another_run(data, monkeypatch):
     assert settings_of(data) != before
 
 
-@pytest.mark.xfail(strict=True, reason="the place of the cache is among the settings of a run")
 def test_the_place_of_the_cache_is_no_matter(data, frozen, tmp_path):
     moved = {**frozen, "embedding_cache": tmp_path}
     assert settings_of(data, frozen=moved) == settings_of(data, frozen=frozen)
 
 
-@pytest.mark.xfail(strict=True, reason="nothing is trained, and the page says otherwise")
 def test_a_preset_that_trains_nothing_is_refused(data):
     with pytest.raises(ArgumentError):
         settings_of(data, scale="exact")

@@ -143,14 +143,14 @@ def test_what_cannot_be_run_is_refused_in_words(run, vectors, tmp_path):
     assert "Expected test rows" in refused(run("std_cls", "--data", one, "--preset", "tiny"))
 
 
-@pytest.mark.xfail(strict=True, reason="IndexError: there is no first run")
 @pytest.mark.parametrize("command", ["std_cls", "share"])
 def test_no_seeds_are_refused_in_words(run, vectors, tmp_path, command):
     words = ("--data", vectors, "--preset", "tiny", "--seeds", 0, "--runs", tmp_path / "runs")
-    refused(run(command, *words))
+    code, _, message = run(command, *words)
+    assert code == 2
+    assert "--seeds" in message
 
 
-@pytest.mark.xfail(strict=True, reason="told only after all the work is done")
 @pytest.mark.parametrize(
     "words",
     [
@@ -193,12 +193,15 @@ def test_exact_without_attacks_prints_one_document(run, vectors, tmp_path):
     assert code == 0
     found = json.loads(out)["runs"]
     assert list(found["identity"]) == [*(f"accuracy {name}" for name in REDUCTIONS), "forget"]
-    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["embeddings"]
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["data"]
+    assert (tmp_path / "cache" / "data" / "embeddings").is_dir()
 
 
 def test_a_resolution_that_is_no_number_is_refused(run, vectors, tmp_path):
     words = ("exact", "--data", vectors, "--runs", tmp_path / "runs")
-    assert "'large'" in refused(run(*words, "--encoder", "efficientnet_lite0:large"))
+    assert "'efficientnet_lite0:large'" in refused(
+        run(*words, "--encoder", "efficientnet_lite0:large")
+    )
 
 
 # -- share ----------------------------------------------------------------------------------------
@@ -212,7 +215,7 @@ def test_share_makes_a_page_and_a_picture(run, vectors, tmp_path):
     assert (tmp_path / "share.png").read_bytes().startswith(b"\x89PNG")
     text = page.read_text()
     assert "](share.png)" in text
-    assert "\n## A network trained from scratch (preset tiny)\n" in text
+    assert "\n## The whole network is trained (preset tiny)\n" in text
     assert "\n## identity, frozen; only the comparison is trained\n" in text
     assert len(list((tmp_path / "runs").glob("*.json"))) == 5 + 6
 

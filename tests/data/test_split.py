@@ -96,7 +96,10 @@ def test_the_record_is_plain_and_tells_which_rows_there_are():
         "test_share": 0.25,
         "train_digest": dataset.train.digest,
         "test_digest": dataset.test.digest,
+        "train_contents": dataset.train.contents_digest,
+        "test_contents": dataset.test.contents_digest,
     }
+    assert record["train_contents"] != record["test_contents"]
 
 
 def test_the_record_of_a_data_set_without_test_rows_says_so():

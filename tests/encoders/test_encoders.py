@@ -351,7 +351,8 @@ def test_options_with_a_module_are_refused(module):
 def test_an_unknown_encoder_is_refused_with_the_known_names(name):
     with pytest.raises(ArgumentError) as caught:
         build_encoder(name, VECTORS)
-    known = ", ".join(f"'{known}'" for known in ("auto", *KINDS))
+    lite = [f"efficientnet_lite{size}" for size in range(3)]
+    known = ", ".join(f"'{known}'" for known in ("auto", *KINDS, *lite))
     assert str(caught.value) == f"Expected encoder to be {known} or a module, but got {name!r}."
 
 

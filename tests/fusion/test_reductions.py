@@ -408,21 +408,21 @@ def test_an_unknown_reduction_is_refused_with_the_known_names():
 
 
 def test_a_name_is_not_given_twice(monkeypatch):
-    monkeypatch.setattr(registry, "_REDUCTIONS", dict(registry._REDUCTIONS))
+    monkeypatch.setattr(registry, "REDUCTIONS", dict(registry.REDUCTIONS))
     with pytest.raises(ArgumentError, match="Expected a new name, but 'rows' is already"):
         register_reduction("rows", lambda _: RowsReduction())
 
 
 def test_a_refused_registration_changes_nothing(monkeypatch):
-    before = dict(registry._REDUCTIONS)
-    monkeypatch.setattr(registry, "_REDUCTIONS", dict(before))
+    before = dict(registry.REDUCTIONS)
+    monkeypatch.setattr(registry, "REDUCTIONS", dict(before))
     with pytest.raises(ArgumentError):
         register_reduction("rows", lambda _: RowsReduction())
-    assert before == registry._REDUCTIONS
+    assert before == registry.REDUCTIONS
 
 
 def test_a_new_reduction_is_found_by_its_name(monkeypatch):
-    monkeypatch.setattr(registry, "_REDUCTIONS", {})
+    monkeypatch.setattr(registry, "REDUCTIONS", {})
     reduction = RowsReduction()
     register_reduction("mine", lambda reading: reduction if reading.k == 3 else None)
     assert get_reduction("mine", Reading(k=3)) is reduction

@@ -128,7 +128,6 @@ def test_a_preset_is_the_callers_own(name, shape):
     assert preset(name, shape) == before
 
 
-@pytest.mark.xfail(strict=True, reason="the options of the encoder are those of the module itself")
 @pytest.mark.parametrize(("name", "shape"), [("tiny", (3, 32, 32)), ("laptop", (3, 128, 128))])
 def test_the_options_in_a_preset_are_the_callers_own(name, shape):
     options = preset(name, shape)["encoder_options"]

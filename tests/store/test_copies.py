@@ -65,7 +65,9 @@ DAMAGED = {
 def test_a_damaged_list_is_told_with_its_path(tmp_path, data):
     path = tmp_path / "copies.json"
     path.write_bytes(data)
-    with pytest.raises(StoreError, match=f"Expected a list of copies in {path}, but it is damaged: "):
+    with pytest.raises(
+        StoreError, match=f"Expected a list of copies in {path}, but it is damaged: "
+    ):
         read_copies(path)
 
 

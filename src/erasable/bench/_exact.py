@@ -5,6 +5,7 @@ what an audit says; and membership attacks over many models, which should find n
 """
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -16,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.bench._exact_shadows import ExactShadows
-from erasable.bench._runs import Run, Runs
+from erasable.bench._runs import Run, Runs, data_settings
 from erasable.bench._shadow_sets import ShadowSets
 from erasable.bench._shadows import Progress, ShadowMargins, shadow_margins
 from erasable.bench._std_cls import FRACTIONS, REDUCTIONS, with_share
 from erasable.data import Dataset, Split
-from erasable.errors import ArgumentError
+from erasable.errors import ArgumentError, Problems, listing
 from erasable.metrics import klom, u_lira
 from erasable.models import SPMClassifier, audit, read_embedded
 
@@ -33,6 +34,7 @@ _ASKED = 500
 
 _SINGLES = 200
 _AUDITED = 1000
+_FEWEST_SHADOWS = 10
 
 Say = Callable[[str], None]
 
@@ -57,6 +59,20 @@ class ExactSettings:
     shadows: int = 1000
     shadow_reductions: tuple[str, ...] = ("prototypes",)
 
+    def __post_init__(self) -> None:
+        problems = Problems("run_exact()")
+        if self.shadows and self.shadows < _FEWEST_SHADOWS:
+            problems.note(
+                f"Expected shadows to be 0 or at least {_FEWEST_SHADOWS}, but got {self.shadows}."
+            )
+        odd = sorted({*self.shadow_reductions} - {"prototypes", "gaussian"})
+        problems.note_items(odd, "Expected to attack prototypes or gaussian, but got")
+        problems.note_items(
+            sorted({*self.reductions} - {*REDUCTIONS}),
+            f"Expected reductions among {listing(REDUCTIONS)}, but got",
+        )
+        problems.raise_if_any()
+
 
 def run_exact(
     data: Dataset,
@@ -80,7 +96,7 @@ def run_exact(
     work = _Exact(data.train, data.test, settings, say, verbose=verbose)
     common = {
         "table": "exact",
-        "data": data.record(),
+        "data": data_settings(data),
         "encoder": settings.encoder,
         "options": settings.options,
     }
@@ -158,12 +174,13 @@ class _Exact:
         model = self._model.set_params(reduction="gaussian", embedding_cache=None)
         model.copies_ = []  # the cache serves other runs: nothing is removed from it here
         rng = np.random.default_rng(0)
-        drawn = [self._train.ids[i] for i in rng.permutation(len(self._train))[:_AUDITED]]
+        count = min(_AUDITED, len(self._train) // 2)
+        drawn = [self._train.ids[i] for i in rng.permutation(len(self._train))[:count]]
         start = time.perf_counter()
         found = audit(model, ids=drawn)
         audited = time.perf_counter() - start
         times, levels = [], set()
-        for row_id in drawn[:_SINGLES]:
+        for row_id in drawn[: min(_SINGLES, len(self._train) // 4)]:
             start = time.perf_counter()
             receipt = model.forget(ids=[row_id])
             times.append(time.perf_counter() - start)
@@ -177,7 +194,12 @@ class _Exact:
         refit = time.perf_counter() - start
         self._built = None
         return {
-            "audit": {"verdict": str(found.verdict), "text": str(found), "seconds": audited},
+            "audit": {
+                "verdict": str(found.verdict),
+                "text": str(found),
+                "rows": count,
+                "seconds": audited,
+            },
             "levels": sorted(map(list, levels)),
             "median_ms": 1000 * float(np.median(times)),
             "p99_ms": 1000 * float(np.quantile(times, 0.99)),
@@ -208,28 +230,28 @@ class _Exact:
 
 
 def attacked(margins: ShadowMargins) -> dict[str, Any]:
-    """Return the attacks' success before and after forgetting, with floors, as plain values."""
+    """Return the attacks' success before and after forgetting, as plain values.
+
+    The floor is that of a second set of models that never held the rows: there is nothing to find.
+    """
     found: dict[str, Any] = {}
-    for name, world in (("before", margins.before), ("unlearned", margins.unlearned)):
+    for name in ("before", "unlearned", "second_oracle"):
+        world = getattr(margins, name)
         attack = u_lira(world.forget, margins.oracle.forget)
         found[f"u_lira {name}"] = {
             "accuracy": attack.accuracy.value,
             "error": attack.accuracy.error,
             "auc": attack.auc.value,
-            "tpr": {str(rate): estimate.value for rate, estimate in attack.tpr.items()},
+            "tpr": {
+                str(rate): None if math.isnan(estimate.value) else estimate.value
+                for rate, estimate in attack.tpr.items()
+            },
         }
         for part in ("forget", "retain", "validation"):
-            divergence = klom(
-                getattr(world, part),
-                getattr(margins.oracle, part),
-                second_oracle=getattr(margins.second_oracle, part),
-            )
-            floor = divergence.floor
+            divergence = klom(getattr(world, part), getattr(margins.oracle, part))
             found[f"klom {name} {part}"] = {
                 "mean": divergence.mean,
                 "percentile_95": divergence.percentile_95,
-                "floor": None if floor is None else floor.mean,
-                "floor_95": None if floor is None else floor.percentile_95,
             }
     return found
 

@@ -11,8 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from erasable.bench._machine import machine
-from erasable.errors import StoreError
+from erasable.data import Dataset
+from erasable.errors import ArgumentError, StoreError
 from erasable.files import require_writable, write_atomically
 
 FORMAT = "erasable.run.1"
@@ -57,9 +60,15 @@ class Runs:
             work: Takes a folder for its checkpoints, which is kept until the work is done; returns
                 plain values.
         """
-        found = self.find(settings)
-        if found is not None:
-            return found
+        path = self._path(settings)
+        require_writable(self.folder)
+        lock = path.with_suffix(".lock")
+        with FileLock(lock):  # two of them would share the checkpoints
+            done = self.find(settings) or self._do(settings, work)
+            lock.unlink(missing_ok=True)  # whoever waits for it finds a finished run
+        return done
+
+    def _do(self, settings: dict[str, Any], work: Callable[[Path], dict[str, Any]]) -> Run:
         scratch = self._path(settings).with_suffix(".partial")
         require_writable(scratch)
         before = _seconds_before(scratch)
@@ -71,11 +80,10 @@ class Runs:
             write_atomically(scratch / "seconds", f"{spent:.3f}".encode())
         now = datetime.now(UTC).isoformat(timespec="seconds")
         done = Run(settings, result, spent, machine(), now)
-        document = {"format": FORMAT, **vars(done)}
-        text = json.dumps(document, indent=2, sort_keys=True, allow_nan=True)
+        text = json.dumps({"format": FORMAT, **vars(done)}, indent=2, sort_keys=True)
         write_atomically(self._path(settings), text.encode() + b"\n")
         shutil.rmtree(scratch, ignore_errors=True)
-        return Run(**json.loads(json.dumps(vars(done))))  # as it will be read next time
+        return _parsed(text.encode())  # as it will be read next time
 
     def find(self, settings: dict[str, Any]) -> Run | None:
         """Return a finished run with exactly these settings, if there is one.
@@ -85,21 +93,33 @@ class Runs:
         """
         path = self._path(settings)
         try:
-            document = json.loads(path.read_bytes())
-            if document.pop("format") != FORMAT:
-                raise ValueError("another format")
-            return Run(**document)
+            return _parsed(path.read_bytes())
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"Expected a finished run in {path}, but it is damaged: {error}. Delete it to run "
                 "it again."
             ) from error
 
     def _path(self, settings: dict[str, Any]) -> Path:
-        text = json.dumps(settings, sort_keys=True)
+        try:
+            text = json.dumps(settings, sort_keys=True)
+        except TypeError as error:
+            raise ArgumentError(f"Expected plain values as settings, but: {error}.") from error
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def data_settings(data: Dataset) -> dict[str, Any]:
+    """Return what a run's settings say of a data set: everything but where it was fetched from."""
+    return {name: value for name, value in data.record().items() if name != "source"}
+
+
+def _parsed(text: bytes) -> Run:
+    document = json.loads(text)
+    if document.pop("format") != FORMAT:
+        raise ValueError("another format")
+    return Run(**document)
 
 
 def _seconds_before(scratch: Path) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from erasable.bench._runs import Run, Runs
+from erasable.bench._runs import Run, Runs, data_settings
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError
 from erasable.models import SPMClassifier, preset, read_embedded
@@ -51,15 +51,21 @@ def run_share(
     test = data.test
     if test is None:
         raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
-    plain = None if frozen is None else {k: str(v) for k, v in frozen.items()}
+    if not seeds:
+        raise ArgumentError("Expected at least one seed, but got none.")
+    trained = preset(scale, input_shape(data.train.X))
+    if not trained["epochs"]:
+        raise ArgumentError(f"Expected a preset that trains, but got {scale!r}.")
+    if frozen is not None:
+        trained = {k: v for k, v in frozen.items() if k != "embedding_cache"} | _PRETRAIN
     done: list[Run] = []
     for share in (*SHARES, 1.0) if frozen else SHARES:
         for seed in seeds:
             settings = {
                 "table": "share",
-                "data": data.record(),
+                "data": data_settings(data),
                 "preset": scale if frozen is None else None,
-                "frozen": plain,
+                "parameters": trained,
                 "exact_share": share,
                 "seed": seed,
             }
@@ -121,11 +127,15 @@ def _accuracy(model: SPMClassifier, queries: Any, test: Split, reduction: str) -
 
 
 def _parts(labels: Any, share: float, seed: int) -> tuple[Ints, Ints]:
-    """Return the places of rows to train on and of rows to remember only; every class in both."""
+    """Return the places of rows to train on and of rows to remember only.
+
+    Unless all rows are exact, at least one of each class is trained on.
+    """
     rng = np.random.default_rng([seed, 1])
     seen: list[int] = []
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        seen += members[round(share * len(members)) :].tolist()
+        kept = len(members) if share == 0 else max(len(members) - round(share * len(members)), 1)
+        seen += [] if share == 1 else members[:kept].tolist()
     chosen = np.sort(np.array(seen, np.int64))
     return chosen, np.setdiff1d(np.arange(len(labels)), chosen)

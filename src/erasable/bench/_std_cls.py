@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from erasable.bench._runs import Run, Runs
+from erasable.bench._runs import Run, Runs, data_settings
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError
 from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier, preset
@@ -78,15 +78,20 @@ def run_std_cls(
     test = data.test
     if test is None:
         raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
+    if not seeds:
+        raise ArgumentError("Expected at least one seed, but got none.")
     if scale not in _GRAPH:
         raise ArgumentError(f"Expected preset tiny, laptop or paper, but got {scale!r}.")
     done: list[Run] = []
     for number, seed in enumerate(seeds, 1):
         settings = {
             "table": "std_cls",
-            "data": data.record(),
+            "data": data_settings(data),
             "preset": scale,
             "parameters": preset(scale, input_shape(data.train.X)),
+            "graph": {"epochs": _GRAPH[scale][0], "support_size": _GRAPH[scale][1]},
+            "graph_encoder_lr_factor": _ADAPTING,
+            "fractions": list(FRACTIONS),
             "seed": seed,
         }
 

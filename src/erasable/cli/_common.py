@@ -89,12 +89,20 @@ def read_rows(data: str, split: str, *, needs_labels: bool = False) -> "Arrays":
     """
     from erasable.data import Arrays, load_dataset, read_arrays
 
-    if data.endswith(".npz") or Path(data).is_file():
-        is_table = data.endswith((".csv", ".parquet"))
-        if not is_table:
-            return read_arrays(Path(data), needs_labels=needs_labels)
-    rows = getattr(load_dataset(data), split)
+    if is_arrays(data):
+        return read_arrays(Path(data.removeprefix("arrays:")), needs_labels=needs_labels)
+    # Where the data has no split of its own, every row is meant; the digits are always split.
+    found = load_dataset(data, test_share=0.2 if data == "digits" else 0.0)
+    rows = found.test if split == "test" and found.test is not None else found.train
     return Arrays(rows.X, rows.y, rows.ids, rows.groups)
+
+
+def is_arrays(data: str) -> bool:
+    """Tell whether DATA is an .npz file: by its name, or because it is some file but no table."""
+    path = Path(data)
+    is_table = path.suffix.lower() in (".csv", ".parquet") or data.startswith("table:")
+    named = data.startswith("arrays:") or path.suffix.lower() == ".npz"
+    return named or (path.is_file() and not is_table)
 
 
 def require_file(path: Path | None) -> None:

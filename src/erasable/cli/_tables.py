@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, emit, say
+from erasable.cli._common import AsJson, emit, require_file, say
 from erasable.errors import ArgumentError
 
 tables_app = typer.Typer(
@@ -29,14 +29,14 @@ Data = Annotated[
     str, typer.Option(help="A data set's name, or the path of a folder of images or a table.")
 ]
 Scale = Annotated[str, typer.Option("--preset", help="tiny, laptop or paper.")]
-Seeds = Annotated[int, typer.Option(help="Number of seeds: 0, 1, …")]
+Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, …")]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder of finished runs.")]
 Out = Annotated[Path | None, typer.Option(help="Write the page to this file, in Markdown.")]
 Resolution = Annotated[int | None, typer.Option(help="Height and width of images from files.")]
 Cache = Annotated[
     Path | None,
     typer.Option(
-        "--embedding-cache", help="Folder to keep embeddings in; default: beside the data sets."
+        "--embedding-cache", help="Folder to keep embeddings in; default: with the data sets."
     ),
 ]
 
@@ -63,6 +63,7 @@ def std_cls(
     from erasable.bench import Runs, run_std_cls, std_cls_page
     from erasable.data import load_dataset
 
+    require_file(out)
     loaded = load_dataset(data, resolution=resolution)
     found = run_std_cls(
         loaded,
@@ -101,19 +102,27 @@ def exact(
     from erasable.bench import ExactSettings, Runs, exact_page, run_exact
     from erasable.data import load_dataset
 
-    loaded = load_dataset(data)
-    found: dict[str, Any] = {}
+    require_file(out)
+    cache = embedding_cache or _embeddings()
+    wanted: dict[str, ExactSettings] = {}
     for word in encoder or ["efficientnet_lite0:160"]:
-        name, _, pixels = word.partition(":")
-        settings = ExactSettings(
+        name, options = _encoder(word)
+        title = f"{name} at {options['resolution']} pixels" if options else name
+        wanted[title] = ExactSettings(
             encoder=name,
-            options={"resolution": _number(pixels)} if pixels else {},
-            cache=embedding_cache or _embeddings(),
+            options=options,
+            cache=cache,
             shadows=shadows,
             shadow_reductions=tuple(shadow_reduction or ["prototypes"]),
         )
-        title = f"{name} at {pixels} pixels" if pixels else name
-        found[title] = run_exact(loaded, settings, runs=Runs(runs), say=say, verbose=not as_json)
+    loaded = load_dataset(data)
+    say(
+        f"Embeddings of the rows are kept in {cache}, also afterwards: delete it when you are done."
+    )
+    found: dict[str, Any] = {
+        title: run_exact(loaded, settings, runs=Runs(runs), say=say, verbose=not as_json)
+        for title, settings in wanted.items()
+    }
     plain = {title: {k: vars(run) for k, run in by.items()} for title, by in found.items()}
     _show(plain, exact_page(found, _command()), out, as_json=as_json)
 
@@ -145,18 +154,20 @@ def share(
     from erasable.data import load_dataset
     from erasable.files import write_atomically
 
+    require_file(out)
+    frozen_encoder = None if frozen is None else _encoder(frozen)
     loaded = load_dataset(data)
     numbers, kept = list(range(seeds)), Runs(runs)
     found = {
-        f"A network trained from scratch (preset {scale})": run_share(
+        f"The whole network is trained (preset {scale})": run_share(
             loaded, scale=scale, seeds=numbers, runs=kept, say=say, verbose=not as_json
         )
     }
-    if frozen is not None:
-        name, _, pixels = frozen.partition(":")
+    if frozen_encoder is not None:
+        name, options = frozen_encoder
         parameters = {
             "encoder": name,
-            "encoder_options": {"resolution": _number(pixels)} if pixels else {},
+            "encoder_options": options,
             "embedding_cache": embedding_cache or _embeddings(),
         }
         found[f"{frozen}, frozen; only the comparison is trained"] = run_share(
@@ -189,13 +200,15 @@ def _command() -> str:
 
 
 def _embeddings() -> Path:
-    """Return the default folder of embeddings, beside the data sets."""
+    """Return the default folder of embeddings, with the data sets."""
     from erasable.data import data_folder
 
-    return data_folder().with_name("embeddings")
+    return data_folder() / "embeddings"
 
 
-def _number(word: str) -> int:
-    if not word.isdecimal():
-        raise ArgumentError(f"Expected a resolution in pixels, but got {word!r}.")
-    return int(word)
+def _encoder(word: str) -> tuple[str, dict[str, int]]:
+    """Return name and options of ``NAME`` or ``NAME:RESOLUTION``."""
+    name, colon, pixels = word.partition(":")
+    if colon and not pixels.isdecimal():
+        raise ArgumentError(f"Expected a resolution in pixels after the colon, but got {word!r}.")
+    return name, {"resolution": int(pixels)} if colon else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, chosen, emit, read_rows, say
+from erasable.cli._common import AsJson, chosen, emit, is_arrays, read_rows, say
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -138,9 +138,10 @@ def train(
     partial = whole.with_name(whole.name + ".partial")
     rows, held_out = _rows(data, data_option, test)
     settings = {} if preset is None else _preset(preset, rows)
-    given = {
+    given_options = _options(encoder_option)
+    given: dict[str, Any] = {
         "encoder": encoder,
-        "encoder_options": _options(encoder_option),
+        "encoder_options": given_options,
         "reduction": reduction,
         "k": k,
         "search": search,
@@ -162,6 +163,8 @@ def train(
     }
     if encoder is not None:
         settings.pop("encoder_options", None)  # those of the preset's own encoder
+    elif encoder_option and settings.get("encoder_options"):
+        given["encoder_options"] = {**settings["encoder_options"], **(given_options or {})}
     wanted = _new(kind, **{**settings, **{k: v for k, v in given.items() if v is not None}})
     classifier = _in_place_of(model, wanted) if is_there else wanted
     if partial.exists():
@@ -212,7 +215,7 @@ def _rows(
         raise ArgumentError("Expected what to train on once: as DATA or with --data.")
     name = str(data or data_option)
     held_out = None if test is None else read_rows(test, "test", needs_labels=True)
-    if name.endswith(".npz") or held_out is not None:
+    if is_arrays(name) or held_out is not None:
         return read_rows(name, "train", needs_labels=True), held_out
     found = load_dataset(name)
     splits = [

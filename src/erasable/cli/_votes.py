@@ -80,7 +80,7 @@ def votes(
     if rows is not None and out is None:
         raise ArgumentError("Expected --out with --rows: pictures are only shown on a page.")
     require_file(out)
-    arrays = read_rows(data, "test")
+    arrays = read_rows(data, "train" if exclude_own else "test")
     pictures = None if rows is None else read_rows(rows, "train")
     if rows is not None and pictures is not None and pictures.ids is None:
         raise ArgumentError(f"Expected ids in {rows}, to tell which row each picture shows.")

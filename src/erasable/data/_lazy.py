@@ -1,5 +1,6 @@
 """Images in files, decoded when they are indexed."""
 
+import hashlib
 import operator
 import os
 import struct
@@ -84,6 +85,14 @@ class LazyImages:
         """Return the rows at these positions, in this order, without decoding them."""
         names = [self._names[i] for i in self._positions(index)]
         return LazyImages(self._root, names, resolution=self._resolution, workers=self._workers)
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of the files' names and sizes and of the resolution; nothing is decoded."""
+        digest = hashlib.sha256(str(self._resolution).encode())
+        for name in self._names:
+            digest.update(f"{len(name)}:{name}:{(self._root / name).stat().st_size}:".encode())
+        return digest.hexdigest()
 
     def broken(self) -> dict[str, str]:
         """Decode every file, keep nothing, and return those that fail with the reason."""

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from erasable.errors import ArgumentError, Problems, listing
 from erasable.typing import Ints
 
+_CHUNK = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -36,6 +38,21 @@ class Split:
     def digest(self) -> str:
         """Hex SHA-256 of the sorted ids, to record which rows a split holds."""
         return hashlib.sha256(json.dumps(sorted(self.ids)).encode()).hexdigest()
+
+    @property
+    def contents_digest(self) -> str:
+        """Hex SHA-256 of labels and inputs: the same ids can stand for other pixels or labels.
+
+        Of images in files, names, sizes and the resolution stand for the pixels.
+        """
+        digest = hashlib.sha256(json.dumps([str(label) for label in self.y.tolist()]).encode())
+        digest.update(f"{self.X.shape[1:]}{self.X.dtype}".encode())
+        if not isinstance(self.X, np.ndarray):
+            digest.update(self.X.digest.encode())
+            return digest.hexdigest()
+        for start in range(0, len(self), _CHUNK):
+            digest.update(np.ascontiguousarray(self.X[start : start + _CHUNK]).tobytes())
+        return digest.hexdigest()
 
     def where(self, keep: npt.NDArray[np.bool_]) -> "Split":
         """Return only the rows where ``keep`` (rows,) is true."""
@@ -78,7 +95,7 @@ class Dataset:
     remarks: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """Return what a results page records: name, sizes, the split's seed, both digests."""
+        """Return what a results page records: name, sizes, the split's seed, all digests."""
         return {
             "name": self.name,
             "source": self.source,
@@ -89,6 +106,8 @@ class Dataset:
             "test_share": self.test_share,
             "train_digest": self.train.digest,
             "test_digest": None if self.test is None else self.test.digest,
+            "train_contents": self.train.contents_digest,
+            "test_contents": None if self.test is None else self.test.contents_digest,
         }
 
 

@@ -45,7 +45,9 @@ class GraphAttention(SetEncoder):
     def forward(self, features: Tensor, classes: Tensor) -> Tensor:
         """Encode rows (rows, dim) that are each other's neighbours."""
         graph = class_graph(features, classes, self.neighbours)
-        return self.attend(features, features[graph.clamp(min=0)], graph >= 0)
+        # index_select, not indexing: its gradient is summed in the same order on any thread count.
+        chosen = features.index_select(0, graph.clamp(min=0).flatten())
+        return self.attend(features, chosen.reshape(*graph.shape, features.shape[1]), graph >= 0)
 
     def attend(self, rows: Tensor, neighbours: Tensor, is_there: Tensor) -> Tensor:
         """Encode rows (rows, dim), given their neighbours.

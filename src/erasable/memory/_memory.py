@@ -252,6 +252,8 @@ class Memory:
             ErasableError: One error that names every problem; nothing was stored.
         """
         problems = Problems("add()")
+        if reinstate and skip_forgotten:
+            problems.note("Expected reinstate or skip_forgotten, but got both.")
         rows = check_incoming(
             problems,
             self._grid,
@@ -281,6 +283,8 @@ class Memory:
         Takes what `add` takes, except embeddings, and raises what it would raise.
         """
         problems = Problems("add()")
+        if reinstate and skip_forgotten:
+            problems.note("Expected reinstate or skip_forgotten, but got both.")
         rows = check_incoming(
             problems,
             self._grid,
@@ -408,8 +412,6 @@ class Memory:
         self, rows: Incoming, problems: Problems, *, reinstate: bool, skip_forgotten: bool
     ) -> list[int]:
         """Return the places of the rows to store, or raise if anything is wrong."""
-        if reinstate and skip_forgotten:
-            problems.note("Expected reinstate or skip_forgotten, but got both.")
         if problems:
             self._note_taken(rows, problems)
             problems.raise_if_any()

@@ -1,5 +1,6 @@
 """Settings that belong together: how large a network, how long to train it, on what machine."""
 
+import copy
 import math
 from typing import Any
 
@@ -34,7 +35,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
     },
     "paper": {
         "encoder": "resnet18",
-        "epochs": 182,
+        "epochs": 100,
         "batch_size": 256,
         "learning_rate": 0.1,
         "augmentation": "crop_flip",
@@ -70,14 +71,15 @@ def preset(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
         return _frozen(is_image)
     if is_image and math.prod(input_shape[1:]) > _SMALL:
         large = {"encoder": "efficientnet_lite0", "learning_rate": 0.005, **_ADAPTED[name]}
-        return {**large, "augmentation": "none" if name == "tiny" else "crop_flip"}
-    chosen = dict(_TRAINED[name])
+        mirrored = "crop" if input_shape[0] == 1 else "crop_flip"
+        return copy.deepcopy({**large, "augmentation": "none" if name == "tiny" else mirrored})
+    chosen = copy.deepcopy(_TRAINED[name])
     if not is_image:
         for image_only in ("encoder_options", "augmentation"):
             chosen.pop(image_only, None)
         chosen["encoder"] = "mlp"
     elif input_shape[0] == 1:
-        chosen |= _GREY.get(name, {})
+        chosen |= copy.deepcopy(_GREY.get(name, {}))
     return chosen
 
 

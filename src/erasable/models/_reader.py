@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from erasable.errors import ArgumentError
 from erasable.fusion import Attention, Reduction
 from erasable.memory import Readable
 from erasable.models._inputs import as_labels
@@ -95,6 +96,19 @@ def read_embedded(model: "MemoryClassifier", embeddings: npt.NDArray[Any]) -> Fl
         model: A classifier with rows in its memory.
         embeddings: What its `embed` returned for the queries, (queries, dim).
     """
+    model._require_fitted()
+    model._require_rows()
+    found = np.asarray(embeddings)
+    dim = model.memory.dim
+    is_numbers = found.dtype in (np.float32, np.float64)
+    if found.ndim != 2 or found.shape[1] != dim or not len(found) or not is_numbers:
+        raise ArgumentError(
+            f"Expected embeddings of shape (queries, {dim}) of float32 or float64, at least one, "
+            f"but got {found.dtype} of shape {found.shape}."
+        )
+    if not np.isfinite(found).all():
+        raise ArgumentError("Expected finite embeddings, but got NaN or infinity.")
+    embeddings = found if found.flags.writeable else found.copy()
     starts = range(0, len(embeddings), _BATCH)
     batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
     return model._reader().log_probabilities(batches, None)
