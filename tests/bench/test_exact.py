@@ -241,7 +241,7 @@ def test_an_unknown_encoder_is_refused_with_the_known_ones(data, settings, tmp_p
 
 @pytest.mark.parametrize("changes", [{"shadow_reductions": ("rows",)}, {"shadows": 5}])
 def test_attacks_that_cannot_be_run_are_refused_before_any_work(data, settings, tmp_path, changes):
-    with pytest.raises(ArgumentError, match="Expected (shadows|to attack)"):
+    with pytest.raises(ArgumentError, match=r"Expected (shadows|to attack)"):
         run_exact(data, replace(settings, **changes), runs=Runs(tmp_path))
     assert not list(tmp_path.glob("*.json"))
 
