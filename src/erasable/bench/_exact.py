@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.bench._exact_shadows import ExactShadows
-from erasable.bench._runs import Run, Runs, data_settings
+from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.bench._shadow_sets import ShadowSets
 from erasable.bench._shadows import Progress, ShadowMargins, shadow_margins
 from erasable.bench._std_cls import FRACTIONS, REDUCTIONS, with_share
 from erasable.data import Dataset, Split
-from erasable.errors import ArgumentError, Problems, listing
+from erasable.errors import Problems, listing
 from erasable.metrics import klom, u_lira
 from erasable.models import SPMClassifier, audit, read_embedded
 
@@ -91,9 +91,7 @@ def run_exact(
         say: Where remarks on the progress go.
         verbose: Show progress bars.
     """
-    if data.test is None:
-        raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
-    work = _Exact(data.train, data.test, settings, say, verbose=verbose)
+    work = _Exact(data.train, test_rows(data), settings, say, verbose=verbose)
     common = {
         "table": "exact",
         "data": data_settings(data),

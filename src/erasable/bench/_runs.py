@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock
 
 from erasable.bench._machine import machine
-from erasable.data import Dataset
+from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError, StoreError
 from erasable.files import require_writable, write_atomically
 
@@ -113,6 +113,17 @@ class Runs:
 def data_settings(data: Dataset) -> dict[str, Any]:
     """Return what a run's settings say of a data set: everything but where it was fetched from."""
     return {name: value for name, value in data.record().items() if name != "source"}
+
+
+def test_rows(data: Dataset) -> Split:
+    """Return the test rows of a data set, which every table measures on.
+
+    Raises:
+        ArgumentError: If there are none.
+    """
+    if data.test is None:
+        raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
+    return data.test
 
 
 def _parsed(text: bytes) -> Run:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from erasable.bench._runs import Run, Runs, data_settings
+from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError
 from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier, preset
@@ -75,9 +75,7 @@ def run_std_cls(
         say: Where remarks on the progress go.
         verbose: Show progress bars.
     """
-    test = data.test
-    if test is None:
-        raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
+    test = test_rows(data)
     if not seeds:
         raise ArgumentError("Expected at least one seed, but got none.")
     if scale not in _GRAPH:

