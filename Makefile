@@ -54,6 +54,7 @@ RESULTS := docs/results
 tables: $(STAMP)  ## Run the experiments of docs/results (hours; interrupted, it goes on)
 	@$(TABLES) exact --data cifar10 --encoder efficientnet_lite0:160 --encoder efficientnet_lite0:224 \
 	  --encoder efficientnet_lite2:224 --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-exact.md
+	@$(TABLES) gap --data fashion-mnist --preset laptop --runs $(RESULTS)/runs --out $(RESULTS)/fashion-mnist-gap.md
 	@$(TABLES) std_cls --data fashion-mnist --preset laptop --runs $(RESULTS)/runs --out $(RESULTS)/fashion-mnist.md
 	@$(TABLES) std_cls --data cifar10 --preset laptop --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-memory.md
 	@$(TABLES) share --data cifar10 --preset laptop --frozen efficientnet_lite0:160 \

@@ -50,5 +50,5 @@ def tensors_digest(tensors: dict[str, Tensor]) -> str:
         tensor = tensors[name].detach().cpu().contiguous()
         head = f"{len(name)}:{name}:{tensor.dtype}:{tuple(tensor.shape)}:"
         digest.update(head.encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()

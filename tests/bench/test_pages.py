@@ -68,6 +68,7 @@ def exact_runs():
         "levels": [["exact", "declared"]],
         "median_ms": 1.234,
         "p99_ms": 5.678,
+        "digest_ms": 0.912,
         "class": {"rows": 4321, "seconds": 0.25},
         "gaussian_refit_seconds": 0.75,
     }
@@ -263,7 +264,8 @@ def test_the_page_of_level_exact_is_made_of_its_runs():
     page = "\n".join(exact_page({"public at 32 pixels": exact_runs()}, "c"))
     assert "\n| prototypes | 60.00 ± 10.00 | 70.00 ± 0.00 | 81.00 | 3.2 |" in page
     assert "\n| rows | 63.33 ± 15.28 | 70.00 ± 0.00 | 81.00 | 3.2 |" in page
-    assert "median 1.23 ms, 99th percentile 5.68 ms; a class of 4,321 rows: 0.25 s." in page
+    assert "median 1.23 ms, 99th percentile 5.68 ms, of which 0.91 ms hash all weights" in page
+    assert "a class of 4,321 rows: 0.25 s." in page
     assert "Level: exact on the basis declared." in page
     assert "solves anew: 0.75 s" in page
     assert "```text\nexact: verified\n  rows 3\n```" in page

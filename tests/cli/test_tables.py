@@ -143,7 +143,7 @@ def test_what_cannot_be_run_is_refused_in_words(run, vectors, tmp_path):
     assert "Expected test rows" in refused(run("std_cls", "--data", one, "--preset", "tiny"))
 
 
-@pytest.mark.parametrize("command", ["std_cls", "share"])
+@pytest.mark.parametrize("command", ["std_cls", "share", "gap"])
 def test_no_seeds_are_refused_in_words(run, vectors, tmp_path, command):
     words = ("--data", vectors, "--preset", "tiny", "--seeds", 0, "--runs", tmp_path / "runs")
     code, _, message = run(command, *words)
@@ -158,6 +158,8 @@ def test_no_seeds_are_refused_in_words(run, vectors, tmp_path, command):
         ("exact", "--encoder", "identity", "--shadows", 0, "--out", "folder"),
         ("exact", "--encoder", "identity", "--encoder", "identity:x", "--shadows", 0),
         ("share", "--preset", "tiny", "--frozen", "identity:x"),
+        ("gap", "--preset", "tiny", "--rows", 3, "--out", "folder"),
+        ("gap", "--preset", "tiny", "--rows", 1000),
     ],
 )
 def test_what_cannot_be_done_is_told_before_any_work(run, vectors, tmp_path, words, monkeypatch):
@@ -226,3 +228,14 @@ def test_share_prints_one_document(run, vectors, tmp_path):
     assert code == 0
     (found,) = json.loads(out)["runs"].values()
     assert [one["settings"]["exact_share"] for one in found] == [0.0, 0.5, 0.75, 0.9, 0.95]
+
+
+# -- gap ------------------------------------------------------------------------------------------
+
+
+def test_gap_makes_a_page(run, vectors, tmp_path):
+    page = tmp_path / "gap.md"
+    words = ("gap", "--data", vectors, "--preset", "tiny", "--seeds", 1, "--rows", 12)
+    code, out, _ = run(*words, "--runs", tmp_path / "runs", "--out", page)
+    assert (code, out) == (0, f"Page: {page}\n")
+    assert "| temperature 2 |" in page.read_text()

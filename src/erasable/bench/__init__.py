@@ -5,8 +5,9 @@ from erasable.bench._demo import DemoResult, run_demo
 from erasable.bench._exact import ExactSettings, run_exact
 from erasable.bench._exact_shadows import ExactShadows
 from erasable.bench._figures import share_png
+from erasable.bench._gap import Gap, collect_gaps, run_gap
 from erasable.bench._machine import machine
-from erasable.bench._pages import exact_page, share_page, std_cls_page
+from erasable.bench._pages import exact_page, gap_page, share_page, std_cls_page
 from erasable.bench._report import write_report
 from erasable.bench._runs import Run, Runs
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
@@ -24,6 +25,7 @@ __all__ = [
     "DemoResult",
     "ExactSettings",
     "ExactShadows",
+    "Gap",
     "Gaps",
     "Margins",
     "Progress",
@@ -36,13 +38,16 @@ __all__ = [
     "ShadowSets",
     "class_scenario",
     "collect",
+    "collect_gaps",
     "exact_page",
+    "gap_page",
     "group_scenario",
     "machine",
     "random_scenario",
     "render_table",
     "run_demo",
     "run_exact",
+    "run_gap",
     "run_share",
     "run_std_cls",
     "run_teaser",

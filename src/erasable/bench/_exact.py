@@ -33,6 +33,7 @@ _ASKED = 500
 """Rows of the forget set, watched rows, and validation rows of the attacks, at most."""
 
 _SINGLES = 200
+_DIGESTS = 20
 _AUDITED = 1000
 _FEWEST_SHADOWS = 10
 
@@ -184,6 +185,10 @@ class _Exact:
             receipt = model.forget(ids=[row_id])
             times.append(time.perf_counter() - start)
             levels.add((receipt.level, receipt.basis))
+        start = time.perf_counter()
+        for _repeat in range(_DIGESTS):
+            model.weights_digest  # noqa: B018 - a property that works
+        digest_ms = 1000 * (time.perf_counter() - start) / _DIGESTS
         label = model.memory.classes[0]
         start = time.perf_counter()
         rows = model.forget(classes=[label]).rows
@@ -202,6 +207,7 @@ class _Exact:
             "levels": sorted(map(list, levels)),
             "median_ms": 1000 * float(np.median(times)),
             "p99_ms": 1000 * float(np.quantile(times, 0.99)),
+            "digest_ms": digest_ms,
             "class": {"rows": rows, "seconds": class_seconds},
             "gaussian_refit_seconds": refit,
         }

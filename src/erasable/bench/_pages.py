@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from erasable.bench._gap import collect_gaps
 from erasable.bench._runs import Run
 from erasable.bench._std_cls import FRACTIONS, Cell, collect
 
@@ -166,7 +167,8 @@ def _exact_forgetting(runs: dict[str, Run]) -> Iterator[str]:
     levels = ", ".join(" on the basis ".join(level) for level in found["levels"])
     yield (
         f"Forgetting one row: median {found['median_ms']:.2f} ms, 99th percentile "
-        f"{found['p99_ms']:.2f} ms; a class of {found['class']['rows']:,} rows: "
+        f"{found['p99_ms']:.2f} ms, of which {found['digest_ms']:.2f} ms hash all weights for the "
+        f"receipt; a class of {found['class']['rows']:,} rows: "
         f"{found['class']['seconds']:.2f} s. Level: {levels}. The first prediction by `gaussian` "
         f"afterwards solves anew: {found['gaussian_refit_seconds']:.2f} s.\n"
     )
@@ -246,9 +248,38 @@ def share_page(groups: dict[str, list[Run]], command: str, picture: str | None) 
     yield from _facts(every, data, None)
 
 
-def spread(values: Sequence[float]) -> str:
+def gap_page(found: dict[str, list[tuple[Run, Run]]], command: str) -> Iterator[str]:
+    """Yield the lines of the page on what the gap to the parametric twin depends on.
+
+    Args:
+        found: (twin, semi-parametric) runs by what was changed.
+        command: The command that made them.
+    """
+    distinct = {
+        str(run.settings): run for pairs in found.values() for pair in pairs for run in pair
+    }
+    every = list(distinct.values())  # the twin of the preset stands in several lines
+    first = every[0].settings
+    data, rows = first["data"], first["rows"]
+    yield f"# The gap to the parametric twin, {data['name']}\n"
+    yield (
+        f"Both models are trained on {rows:,} of the training rows and compared on {rows // 2:,} "
+        "others; test rows are never read. One setting is changed at a time, in both models where "
+        "both have it. Accuracy in percent, mean ± standard deviation over the seeds; the gap is "
+        "that of SPM prototypes less the twin's, seed by seed.\n"
+    )
+    lines = []
+    for gap in collect_gaps(found):
+        lines.append([gap.name, spread(gap.twin), spread(gap.spm), spread(gap.per_seed, sign="+")])
+    yield from table(["changed", "parametric twin", "SPM prototypes", "gap"], lines)
+    yield "## How it was run\n"
+    yield f"`{command}`\n"
+    yield from _facts(every, data, first["parameters"])
+
+
+def spread(values: Sequence[float], sign: str = "") -> str:
     """Return a mean in percent, with the standard deviation if there are several values."""
-    mean = f"{100 * statistics.fmean(values):.2f}"
+    mean = f"{100 * statistics.fmean(values):{sign}.2f}"
     return mean if len(values) < 2 else f"{mean} ± {100 * statistics.stdev(values):.2f}"
 
 

@@ -22,6 +22,7 @@ Examples:
   erasable tables std_cls --data cifar10 --preset laptop
   erasable tables exact --data cifar10 --encoder efficientnet_lite0:160
   erasable tables share --data cifar10 --preset laptop
+  erasable tables gap --data fashion-mnist --preset laptop
 """,
 )
 
@@ -180,6 +181,42 @@ def share(
     page = share_page(found, _command(), None if picture is None else picture.name)
     plain = {title: [vars(run) for run in some] for title, some in found.items()}
     _show(plain, page, out, as_json=as_json)
+
+
+@tables_app.command("gap")
+def gap(
+    data: Data = "fashion-mnist",
+    scale: Scale = "laptop",
+    seeds: Seeds = 3,
+    rows: Annotated[int, typer.Option(min=2, help="Rows to train on.")] = 20_000,
+    runs: RunsFolder = Path("out/runs"),
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """What the gap between a semi-parametric model and its parametric twin depends on.
+
+    Trained on some training rows and measured on others: test rows are never read.
+
+    \b
+    Examples:
+      erasable tables gap --data fashion-mnist --out gap.md
+      erasable tables gap --data digits --preset tiny --rows 600 --seeds 1
+    """
+    from erasable.bench import Runs, gap_page, run_gap
+    from erasable.data import load_dataset
+
+    require_file(out)
+    found = run_gap(
+        load_dataset(data),
+        scale=scale,
+        seeds=list(range(seeds)),
+        rows=rows,
+        runs=Runs(runs),
+        say=say,
+        verbose=not as_json,
+    )
+    plain = {name: [[vars(run) for run in pair] for pair in pairs] for name, pairs in found.items()}
+    _show(plain, gap_page(found, _command()), out, as_json=as_json)
 
 
 def _show(document: Any, lines: Any, out: Path | None, *, as_json: bool) -> None:

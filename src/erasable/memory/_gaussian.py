@@ -34,7 +34,7 @@ class SecondMoments(Follower):
         self._live = live
         self._total: Ints = np.zeros((live.dim, live.dim), np.int64)
         self._fit: GaussianFit | None = None
-        self._change(live.table.embeddings, 1)
+        self._change(live.table.embeddings, np.add)
 
     @property
     def total(self) -> Ints:
@@ -62,18 +62,18 @@ class SecondMoments(Follower):
 
     def add(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
         """Add rows (rows, dim)."""
-        self._change(embeddings, 1)
+        self._change(embeddings, np.add)
 
     def remove(self, infos: Sequence[RowInfo], embeddings: Float32s) -> None:
         """Subtract rows (rows, dim)."""
-        self._change(embeddings, -1)
+        self._change(embeddings, np.subtract)
 
-    def _change(self, embeddings: Float32s, sign: int) -> None:
+    def _change(self, embeddings: Float32s, change: np.ufunc) -> None:
         self._fit = None
         for start in range(0, len(embeddings), _CHUNK):
             # Units are below 2**20: 4,096 products of two are exact in float64.
             units = self._live.grid.units(embeddings[start : start + _CHUNK]).astype(np.float64)
-            self._total += sign * (units.T @ units).astype(np.int64)
+            change(self._total, (units.T @ units).astype(np.int64), out=self._total)
 
     @property
     def _sums(self) -> tuple[Ints, Ints]:
