@@ -29,7 +29,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
         "encoder_options": {"width": 0.5},
         "epochs": 6,
         "batch_size": 256,
-        "learning_rate": 0.1,
+        "learning_rate": 0.4,
         "label_smoothing": 0.1,
         "augmentation": "crop_flip",
     },
@@ -77,7 +77,7 @@ def preset(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
     if not is_image:
         for image_only in ("encoder_options", "augmentation"):
             chosen.pop(image_only, None)
-        chosen["encoder"] = "mlp"
+        chosen |= {"encoder": "mlp", "learning_rate": 0.1}
     elif input_shape[0] == 1:
         chosen |= copy.deepcopy(_GREY.get(name, {}))
     return chosen
