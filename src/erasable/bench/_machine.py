@@ -9,6 +9,8 @@ import torch
 
 from erasable._version import __version__
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+
 
 def machine() -> str:
     """Describe processor, threads and versions in one line."""
@@ -19,18 +21,27 @@ def machine() -> str:
     )
 
 
-def commit() -> str:
+def commit(package: Path = _PACKAGE) -> str:
     """Return `` at commit …`` if the package runs from its repository, else nothing.
 
-    Changes that are not committed are marked ``-dirty``.
+    Changes of the code that are not committed are marked ``-dirty``; pages and runs, which tables
+    themselves write, do not count.
+
+    Args:
+        package: Folder of the code.
     """
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--exclude=*"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - constant
+        name = _git(package, "rev-parse", "--short", "HEAD")
+        is_dirty = bool(_git(package, "status", "--porcelain", "--", "."))
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return f" at commit {found.stdout.strip()}"
+    return f" at commit {name}{'-dirty' if is_dirty else ''}"
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - constant words
+    return found.stdout.strip()
 
 
 def _processor() -> str:
