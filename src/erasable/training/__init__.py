@@ -3,6 +3,7 @@
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches
 from erasable.training._config import Augmentation, TrainingConfig
+from erasable.training._display import Display
 from erasable.training._inputs import Inputs, as_images, input_shape
 from erasable.training._loop import train
 from erasable.training._objective import (
@@ -19,6 +20,7 @@ __all__ = [
     "Augmentation",
     "Batch",
     "CrossEntropy",
+    "Display",
     "InBatchMemory",
     "Inputs",
     "Objective",

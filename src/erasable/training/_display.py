@@ -20,7 +20,7 @@ class Display:
         self._progress = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
             BarColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]:.1%}"),
+            TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -28,7 +28,7 @@ class Display:
             disable=not enabled,
         )
         self._task = self._progress.add_task(
-            "", total=epochs, completed=done, epoch=min(done + 1, epochs), loss=0.0, accuracy=0.0
+            "", total=epochs, completed=done, epoch=min(done + 1, epochs), figures=""
         )
 
     def __enter__(self) -> "Display":
@@ -43,8 +43,11 @@ class Display:
     ) -> None:
         self._progress.stop()
 
-    def step(self, share: float, loss: float, accuracy: float) -> None:
+    def step(self, share: float, loss: float, accuracy: float | None = None) -> None:
         """Advance by a share of an epoch."""
-        self._progress.update(self._task, advance=share, loss=loss, accuracy=accuracy)
+        figures = f"loss {loss:.3f}"
+        if accuracy is not None:
+            figures += f"  accuracy {accuracy:.1%}"
+        self._progress.update(self._task, advance=share, figures=figures)
         done = self._progress.tasks[0].completed
         self._progress.update(self._task, epoch=min(self._epochs, int(done + 1 - 1e-6)))

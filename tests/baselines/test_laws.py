@@ -1,0 +1,290 @@
+"""What holds for every method: nothing to do changes nothing, and the original is never touched."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from erasable.baselines import (
+    Budget,
+    DivergedError,
+    Method,
+    SGDMethod,
+    WeightMethod,
+    get_method,
+    methods,
+    register_method,
+    unlearn,
+)
+from erasable.errors import ArgumentError, RowIdError
+from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier
+from erasable.weights import weights_digest
+
+WEIGHTS = [name for name, kind in methods().items() if issubclass(kind, WeightMethod)]
+ITERATIVE = [name for name, kind in methods().items() if issubclass(kind, SGDMethod)]
+ONE = Budget(epochs=1)
+
+
+def state(network):
+    return weights_digest(network)
+
+
+def edited(problem, name, *, budget=ONE, **settings):
+    small = {"batch_size": 64} if name in ITERATIVE else {"samples": 5}
+    method = get_method(name, **{**small, **settings})
+    return unlearn(
+        method, problem.network, forget=problem.forget, retain=problem.retain, budget=budget
+    )
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_the_original_is_never_changed_and_the_copy_is(problem, name):
+    before = state(problem.network)
+    found = edited(problem, name)
+    assert state(problem.network) == before
+    assert not problem.network.training
+    assert found.model is not problem.network
+    assert state(found.model) != before
+    assert not any(module.training for module in found.model.modules())
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_a_step_of_length_zero_is_the_identity(problem, name):
+    zero = {"learning_rate": 0.0} if name in ITERATIVE else {"alpha": 0.0}
+    found = edited(problem, name, **zero)
+    assert state(found.model) == state(problem.network)
+
+
+@pytest.mark.parametrize("name", ITERATIVE)
+def test_no_epochs_are_the_identity(problem, name):
+    found = edited(problem, name, budget=Budget(epochs=0))
+    assert state(found.model) == state(problem.network)
+    assert state(edited(problem, name, budget=None, epochs=0).model) == state(problem.network)
+
+
+@pytest.mark.parametrize("name", sorted(methods()))
+def test_nothing_to_forget_is_the_identity(problem, name):
+    nothing = problem.forget.take([])
+    found = unlearn(name, problem.network, forget=nothing, retain=problem.retain)
+    assert state(found.model) == state(problem.network)
+    assert found.model is not problem.network
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_a_seed_decides_everything_and_the_callers_random_state_stays(problem, name):
+    torch.manual_seed(5)
+    expected = torch.random.get_rng_state()
+    first, again, other = (edited(problem, name, seed=seed) for seed in (1, 1, 2))
+    assert state(first.model) == state(again.model)
+    assert state(first.model) != state(other.model)
+    assert torch.equal(torch.random.get_rng_state(), expected)
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_the_outputs_are_those_of_the_original(problem, name):
+    found = edited(problem, name)
+    assert found.model(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
+    assert [p.shape for p in found.model.parameters()] == [
+        p.shape for p in problem.network.parameters()
+    ]
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_time_is_accounted_for_part_by_part(problem, name):
+    found = edited(problem, name)
+    assert found.account.seconds == pytest.approx(sum(found.account.parts.values()))
+    assert all(seconds > 0 for seconds in found.account.parts.values())
+    assert found.method == name
+    assert found.settings["seed"] == 0
+    assert found.is_complete
+
+
+@pytest.mark.parametrize("name", ITERATIVE)
+def test_frozen_batch_normalisation_keeps_its_statistics(problem, name):
+    frozen = edited(problem, name, batch_norm="frozen", learning_rate=1e-3)
+    free = edited(problem, name, batch_norm="train", learning_rate=1e-3)
+    for module, original in zip(frozen.model.modules(), problem.network.modules(), strict=True):
+        if isinstance(module, nn.BatchNorm2d):
+            assert torch.equal(module.running_mean, original.running_mean)
+            assert torch.equal(module.running_var, original.running_var)
+    assert frozen.figures["batch_norm_drift"] == 0
+    assert free.figures["batch_norm_drift"] > 0
+
+
+def test_drift_of_statistics_shows_that_only_the_forget_set_was_seen(problem):
+    """GA sees the forget set only, FT the rest: the first drifts further."""
+    ga, ft = (edited(problem, name, learning_rate=1e-6) for name in ("ga", "ft"))
+    assert ga.figures["batch_norm_drift"] > 2 * ft.figures["batch_norm_drift"]
+
+
+@pytest.mark.parametrize("name", ITERATIVE)
+def test_a_budget_of_seconds_stops_the_work(problem, name):
+    found = edited(problem, name, budget=Budget(epochs=10_000, seconds=0.3))
+    assert not found.is_complete
+    assert found.account.parts["epochs"] < 5
+    assert not found.model.training
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_budget_of_nothing_is_refused(problem, seconds):
+    with pytest.raises(ArgumentError, match="budget of more than 0"):
+        edited(problem, "ft", budget=Budget(seconds=seconds))
+
+
+@pytest.mark.parametrize("name", ["ga", "ft", "salun", "l1_sparse"])
+def test_divergence_is_no_score(problem, name):
+    before = state(problem.network)
+    with pytest.raises(DivergedError, match=f"{name} has diverged"):
+        edited(problem, name, learning_rate=1e30, budget=Budget(epochs=5))
+    assert state(problem.network) == before
+
+
+def test_divergence_of_a_single_step_is_no_score(problem):
+    with pytest.raises(DivergedError, match="iu has diverged"):
+        edited(problem, "iu", alpha=1e300)
+
+
+# -- models ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def estimators(problem):
+    rows = problem.retain.take(range(150))
+    gone = problem.forget.take(range(15))
+    X, y = np.concatenate([rows.X, gone.X]), np.concatenate([rows.y, gone.y])
+    ids = [*rows.ids, *gone.ids]
+    shared = {"encoder": "small_cnn", "epochs": 2, "batch_size": 64, "random_state": 0}
+    shared["encoder_options"] = {"widths": [8, 8], "dim": 16}
+    twin = ParametricClassifier(**shared).fit(X, y)
+    spm = SPMClassifier(**shared).fit(X, y, ids=ids)
+    knn = KNNClassifier(**shared).fit(X, y, ids=ids)
+    return twin, spm, knn, gone, rows
+
+
+def test_a_parametric_classifier_is_edited_as_its_network(estimators):
+    twin, _, _, gone, rows = estimators
+    before = twin.predict_log_proba(rows.X)
+    method = get_method("ga", learning_rate=0.1)
+    found = unlearn(method, twin, forget=gone, retain=rows)
+    assert isinstance(found.model, ParametricClassifier)
+    np.testing.assert_array_equal(twin.predict_log_proba(rows.X), before)
+    assert not np.array_equal(found.model.predict_log_proba(rows.X), before)
+    assert found.model.classes_.tolist() == twin.classes_.tolist()
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_deletion_forgets_from_a_copy(estimators, place):
+    model, gone, rows = estimators[place], *estimators[3:]
+    found = unlearn("deletion", model, forget=gone, retain=rows)
+    assert len(model.memory.positions(gone.ids)) == len(gone)
+    with pytest.raises(RowIdError):
+        found.model.memory.positions(gone.ids[:1])
+    assert len(found.model.memory.positions(rows.ids)) == len(found.model.memory)
+    assert list(found.account.parts) == ["edit"]
+    assert found.model.weights_digest == model.weights_digest
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_retrain_never_sees_the_forget_set(estimators, place):
+    model, gone, rows = estimators[place], *estimators[3:]
+    found = unlearn(get_method("retrain", seed=7), model, forget=gone, retain=rows)
+    assert type(found.model) is type(model)
+    if place:
+        assert len(found.model.memory.positions(rows.ids)) == len(found.model.memory)
+    else:
+        assert found.model.classes_.tolist() == model.classes_.tolist()
+    assert found.model.random_state == 7
+
+
+def test_what_does_not_fit_together_is_refused(problem, estimators):
+    twin, spm, _, gone, rows = estimators
+    rest = {"forget": gone, "retain": rows}
+    with pytest.raises(ArgumentError, match="forgets by 'deletion'"):
+        unlearn("ga", spm, **rest)
+    with pytest.raises(ArgumentError, match="Expected a model with forget"):
+        unlearn("deletion", twin, **rest)
+    with pytest.raises(ArgumentError, match="train an oracle of it yourself"):
+        unlearn("retrain", problem.network, **rest)
+    with pytest.raises(RowIdError, match="some are both"):
+        unlearn("ga", twin, forget=gone, retain=gone)
+    odd = copy.copy(gone)
+    object.__setattr__(odd, "y", np.full(len(gone), 77))
+    with pytest.raises(ArgumentError, match="among the 10 outputs"):
+        unlearn("ga", problem.network, forget=odd, retain=rows)
+
+
+def test_labels_of_a_network_can_be_named(problem):
+    names = [f"digit {i}" for i in range(10)]
+    renamed = []
+    for rows in (problem.forget, problem.retain):
+        other = copy.copy(rows)
+        object.__setattr__(other, "y", np.array([names[label] for label in rows.y]))
+        renamed.append(other)
+    plain = edited(problem, "ft", learning_rate=0.1)
+    method = get_method("ft", batch_size=64, learning_rate=0.1)
+    forget, retain = renamed
+    named = unlearn(
+        method, problem.network, forget=forget, retain=retain, classes=names, budget=ONE
+    )
+    assert state(named.model) == state(plain.model)
+
+
+# -- the registry ---------------------------------------------------------------------------------
+
+
+def test_every_method_has_its_own_name_and_a_grid_of_its_own_settings():
+    for name, kind in methods().items():
+        assert kind.name == name
+        settings = kind().settings
+        for setting, values in kind.grid().items():
+            assert setting in settings
+            assert len(set(values)) == len(values) > 1
+            for value in values:
+                kind(**{setting: value})
+
+
+def test_unknown_names_and_settings_are_refused():
+    with pytest.raises(ArgumentError, match="Expected a method among"):
+        get_method("nope")
+    with pytest.raises(ArgumentError, match="Expected settings of ga"):
+        get_method("ga", nope=1)
+    with pytest.raises(ArgumentError, match="already registered"):
+        register_method(methods()["ga"])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("ga", {"epochs": -1}, "epochs to be an int ≥ 0"),
+        ("ga", {"batch_size": 1}, "batch_size to be an int ≥ 2"),
+        ("ga", {"learning_rate": -1.0}, "learning_rate to be a number ≥ 0"),
+        ("ga", {"learning_rate": float("nan")}, "learning_rate to be a number ≥ 0"),
+        ("ga", {"batch_norm": "off"}, "batch_norm 'train', 'frozen'"),
+        ("salun", {"share": 0.0}, "share in"),
+        ("iu", {"variant": "odd"}, "variant 'exact', 'released'"),
+        ("iu", {"samples": 0}, "at least one sample"),
+        ("iu", {"damping": 0.0}, "positive damping"),
+    ],
+)
+def test_settings_out_of_range_are_refused(name, settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        get_method(name, **settings)
+
+
+def test_other_packages_add_methods_by_entry_point(monkeypatch):
+    from erasable.baselines import _registry
+
+    class Other(Method):
+        name = "other"
+
+    class Entry:
+        def load(self):
+            return Other
+
+    monkeypatch.setattr(_registry, "_METHODS", dict(_registry._METHODS))
+    monkeypatch.setattr(_registry, "entry_points", lambda group: [Entry()])
+    _registry._load_others.cache_clear()
+    assert list(methods())[-1] == "other"
+    _registry._load_others.cache_clear()
