@@ -64,7 +64,7 @@ def test_l1_makes_weights_smaller_than_fine_tuning_alone(outcome):
 def test_no_penalty_is_fine_tuning(outcome):
     (*_, plain), (*_, sparse) = (
         outcome("ft", batch_size=64, epochs=2),
-        outcome("l1_sparse", alpha=0.0, batch_size=64),
+        outcome("l1_sparse", alpha=0.0, batch_size=64, epochs=2),
     )
     pairs = zip(plain.model.parameters(), sparse.model.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
