@@ -4,9 +4,11 @@ from erasable.metrics._gaps import AccuracyGap, PredictionGap
 from erasable.metrics._kl import KLOracleUnlearned, KLUnlearnedOracle
 from erasable.metrics._time import ForgetTime, time_forget
 from erasable.metrics.functional import (
+    ATTACKS,
     ClaimBounds,
     Estimate,
     MarginDivergence,
+    Membership,
     MembershipAttack,
     accuracy,
     accuracy_gap,
@@ -17,11 +19,13 @@ from erasable.metrics.functional import (
     kl_unlearned_oracle,
     klom,
     margins,
+    membership,
     prediction_gap,
     u_lira,
 )
 
 __all__ = [
+    "ATTACKS",
     "AccuracyGap",
     "ClaimBounds",
     "Estimate",
@@ -29,6 +33,7 @@ __all__ = [
     "KLOracleUnlearned",
     "KLUnlearnedOracle",
     "MarginDivergence",
+    "Membership",
     "MembershipAttack",
     "PredictionGap",
     "accuracy",
@@ -40,6 +45,7 @@ __all__ = [
     "kl_unlearned_oracle",
     "klom",
     "margins",
+    "membership",
     "prediction_gap",
     "time_forget",
     "u_lira",

@@ -7,13 +7,16 @@ from erasable.metrics.functional._floor import floored_log
 from erasable.metrics.functional._kl import kl_oracle_unlearned, kl_unlearned_oracle
 from erasable.metrics.functional._klom import MarginDivergence, klom
 from erasable.metrics.functional._margins import margins
+from erasable.metrics.functional._membership import ATTACKS, Membership, membership
 from erasable.metrics.functional._prediction_gap import prediction_gap
 from erasable.metrics.functional._ulira import MembershipAttack, u_lira
 
 __all__ = [
+    "ATTACKS",
     "ClaimBounds",
     "Estimate",
     "MarginDivergence",
+    "Membership",
     "MembershipAttack",
     "accuracy",
     "accuracy_gap",
@@ -24,6 +27,7 @@ __all__ = [
     "kl_unlearned_oracle",
     "klom",
     "margins",
+    "membership",
     "prediction_gap",
     "u_lira",
 ]
