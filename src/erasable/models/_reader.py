@@ -89,12 +89,20 @@ class Reader:
         )
 
 
-def read_embedded(model: "MemoryClassifier", embeddings: npt.NDArray[Any]) -> Float64s:
+def read_embedded(
+    model: "MemoryClassifier",
+    embeddings: npt.NDArray[Any],
+    *,
+    classes: Sequence[Label] | None = None,
+    exclude_ids: Any = None,
+) -> Float64s:
     """Return log class probabilities of queries that are embedded already, (queries, classes).
 
     Args:
         model: A classifier with rows in its memory.
         embeddings: What its `embed` returned for the queries, (queries, dim).
+        classes: Columns of the answer; default: the classes that have rows.
+        exclude_ids: Per query the id of one row to leave out, or None.
     """
     model._require_fitted()
     model._require_rows()
@@ -108,10 +116,12 @@ def read_embedded(model: "MemoryClassifier", embeddings: npt.NDArray[Any]) -> Fl
         )
     if not np.isfinite(found).all():
         raise ArgumentError("Expected finite embeddings, but got NaN or infinity.")
+    exclude = model._own_positions(exclude_ids, len(found))
     embeddings = found if found.flags.writeable else found.copy()
     starts = range(0, len(embeddings), _BATCH)
     batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
-    return model._reader().log_probabilities(batches, None)
+    logs = model._reader().log_probabilities(batches, exclude)
+    return logs if classes is None else align(logs, model.memory.classes, classes)
 
 
 def align(logs: Float64s, live: list[Label], classes: Sequence[Label]) -> Float64s:

@@ -1,0 +1,310 @@
+"""The benchmark: originals, oracles and unlearned models, each made once and kept.
+
+A *cell* is one method on one scenario with one seed. It is compared with an oracle of the same kind
+that was retrained without the forget set; oracles of other seeds are the floor.
+"""
+
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from erasable.baselines import Budget, DivergedError, Method, unlearn
+from erasable.bench._evaluation import Evaluation
+from erasable.bench._families import KINDS, Trained, Training, trained
+from erasable.bench._predictions import Embedded, Predictions, load_predictions, predict_all
+from erasable.bench._rules import forget_digest, scenario
+from erasable.bench._runs import Run, Runs, data_settings, test_rows
+from erasable.bench._scenarios import Scenario
+from erasable.data import Dataset, Split
+from erasable.errors import ArgumentError, listing
+from erasable.models import preset
+from erasable.training import input_shape
+
+ORACLES = 1000
+"""An oracle's seed is its original's and this."""
+
+BUDGETS = {"tiny": Budget(epochs=1), "laptop": Budget(epochs=2), "paper": Budget()}
+"""What a method may spend, by preset: an edit that costs more than retraining is none."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one scenario.
+
+    Attributes:
+        kind: Kind of model: ``parametric``, ``knn``, ``spm`` or ``sisa``.
+        method: The method with its settings.
+        rule: What is forgotten.
+        seed: Seed of the original, and of random forget sets.
+    """
+
+    kind: str
+    method: Method
+    rule: str
+    seed: int
+
+
+class Harness:
+    """Everything that is made of one data set at one scale.
+
+    Args:
+        data: The data set; it needs test rows.
+        scale: A preset that trains.
+        runs: Where finished runs, weights and predictions are kept.
+        say: Where remarks on the progress go.
+        verbose: Show progress bars.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        *,
+        scale: str,
+        runs: Runs,
+        say: Say = lambda _: None,
+        verbose: bool = False,
+    ) -> None:
+        if scale not in BUDGETS:
+            raise ArgumentError(f"Expected preset {listing(BUDGETS)}, but got {scale!r}.")
+        self._data, self._test = data, test_rows(data)
+        self._train = data.train
+        self._scale, self._runs, self._say, self._verbose = scale, runs, say, verbose
+        self._record = data_settings(data)
+        self._parameters = preset(scale, input_shape(data.train.X))
+        self.classes: list[Any] = sorted(set(data.train.y.tolist()))
+        self._originals: dict[tuple[str, int], Trained] = {}
+        self._embedded: dict[tuple[str, int], tuple[Embedded, float]] = {}
+
+    # -- cells -----------------------------------------------------------------------------------
+
+    def cell(self, cell: Cell) -> Run:
+        """Unlearn and compare with the oracle, or return what was found before.
+
+        A method that diverges is a finished cell with its reason and without a score.
+        """
+        found = self.scenario(cell.rule, cell.seed)
+        settings = {
+            **self._settings("cell", cell.kind, cell.seed),
+            "rule": cell.rule,
+            "forget": forget_digest(self._train, found),
+            "method": cell.method.name,
+            "method_settings": cell.method.settings,
+            "budget": vars(BUDGETS[self._scale]),
+        }
+
+        def work(_: Path) -> dict[str, Any]:
+            self.oracle(KINDS[cell.kind], cell.rule, cell.seed)
+            oracle = self.oracle_predictions(cell.kind, cell.rule, cell.seed)
+            self._say(f"{cell.method.name} on {cell.kind}: {cell.rule}, seed {cell.seed}")
+            try:
+                return self._unlearned(cell, found, oracle)
+            except DivergedError as error:
+                return {"failed": str(error)}
+
+        return self._runs.run(settings, work)
+
+    def _unlearned(self, cell: Cell, found: Scenario, oracle: Predictions) -> dict[str, Any]:
+        original = self.original(KINDS[cell.kind], cell.seed).models[cell.kind]
+        forget, retain = self._parts(found)
+        done = unlearn(
+            cell.method,
+            original,
+            forget=forget,
+            retain=retain,
+            budget=BUDGETS[self._scale],
+            verbose=self._verbose,
+        )
+        reads = hasattr(original, "memory")
+        embedded, encoding = self._encoded(cell.kind, cell.seed) if reads else (None, 0.0)
+        answers = self._ask(done.model, embedded)
+        evaluation = self._evaluation(found)
+        return {
+            "compare": evaluation.compare(answers, oracle),
+            "attacks": evaluation.attacks(answers),
+            "seconds": done.account.seconds,
+            "seconds_reencoding": done.account.seconds + encoding * len(retain) / len(self._train),
+            "account": done.account.parts,
+            "figures": done.figures,
+            "is_complete": done.is_complete,
+        }
+
+    def untouched(self, kind: str, rule: str, seed: int) -> Run:
+        """Compare the original, to which nothing was done, with the oracle."""
+        found = self.scenario(rule, seed)
+        settings = {
+            **self._settings("untouched", kind, seed),
+            "rule": rule,
+            "forget": forget_digest(self._train, found),
+        }
+
+        def work(_: Path) -> dict[str, Any]:
+            self.oracle(KINDS[kind], rule, seed)
+            oracle = self.oracle_predictions(kind, rule, seed)
+            answers = self._ask(self.original(KINDS[kind], seed).models[kind], None)
+            evaluation = self._evaluation(found)
+            return {
+                "compare": evaluation.compare(answers, oracle),
+                "attacks": evaluation.attacks(answers),
+            }
+
+        return self._runs.run(settings, work)
+
+    def floor(self, kind: str, rule: str, seeds: list[int]) -> Run:
+        """Compare oracles of different seeds with each other.
+
+        Where the rule draws rows at random, each seed has its own forget set; its oracle is then
+        compared with another oracle of the same forget set.
+        """
+        settings = {**self._settings("floor", kind, None), "rule": rule, "seeds": seeds}
+
+        def work(_: Path) -> dict[str, Any]:
+            pairs = []
+            for first, second in self._pairs(rule, seeds):
+                for rule_seed, seed in (first, second):
+                    self.oracle(KINDS[kind], rule, rule_seed, seed=seed)
+                answers = [
+                    self.oracle_predictions(kind, rule, rule_seed, seed=seed)
+                    for rule_seed, seed in (first, second)
+                ]
+                evaluation = self._evaluation(self.scenario(rule, first[0]))
+                pairs.append(evaluation.compare(*answers))
+            return {"pairs": pairs}
+
+        return self._runs.run(settings, work)
+
+    def _pairs(self, rule: str, seeds: list[int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Return pairs of (seed of the rule, seed of the oracle) with the same forget set."""
+        digests = {s: forget_digest(self._train, self.scenario(rule, s)) for s in seeds}
+        if len(set(digests.values())) == 1 and len(seeds) > 1:
+            return [
+                ((a, a + ORACLES), (b, b + ORACLES)) for a, b in itertools.combinations(seeds, 2)
+            ]
+        return [((s, s + ORACLES), (s, s + 2 * ORACLES)) for s in seeds]
+
+    # -- models ----------------------------------------------------------------------------------
+
+    def original(self, family: str, seed: int) -> Trained:
+        """Return models that were trained on all rows; the last few are held."""
+        key = family, seed
+        if key not in self._originals:
+            if len(self._originals) >= 3:
+                oldest = next(iter(self._originals))
+                del self._originals[oldest]
+                self._embedded = {k: v for k, v in self._embedded.items() if k[1] == seed}
+            self._originals[key] = self._make(family, self._train, seed, "original")
+        return self._originals[key]
+
+    def oracle(self, family: str, rule: str, rule_seed: int, *, seed: int | None = None) -> Run:
+        """Train without the forget set, and keep what the models say; or return it from before.
+
+        Args:
+            family: What is trained.
+            rule: What is forgotten.
+            rule_seed: Seed of random forget sets.
+            seed: Seed of the oracle; default: that of the rule and `ORACLES`.
+        """
+        seed = rule_seed + ORACLES if seed is None else seed
+        found = self.scenario(rule, rule_seed)
+        settings = self._oracle_settings(family, found, seed)
+
+        def work(_: Path) -> dict[str, Any]:
+            made = self._make(family, self._parts(found)[1], seed, f"oracle without {rule}")
+            evaluation = self._evaluation(found)
+            result: dict[str, Any] = {"seconds": made.seconds, "kinds": {}}
+            for kind, model in made.models.items():
+                answers = self._ask(model, None)
+                answers.save(self._predictions(settings, kind))
+                result["kinds"][kind] = {
+                    "values": evaluation.values(answers),
+                    "attacks": evaluation.attacks(answers),
+                }
+            return result
+
+        return self._runs.run(settings, work)
+
+    def oracle_predictions(
+        self, kind: str, rule: str, rule_seed: int, *, seed: int | None = None
+    ) -> Predictions:
+        """Return what an oracle says; trained again if only its figures were kept."""
+        seed = rule_seed + ORACLES if seed is None else seed
+        family = KINDS[kind]
+        found = self.scenario(rule, rule_seed)
+        path = self._predictions(self._oracle_settings(family, found, seed), kind)
+        if not path.exists():
+            made = self._make(family, self._parts(found)[1], seed, f"oracle without {rule}")
+            settings = self._oracle_settings(family, found, seed)
+            for name, model in made.models.items():
+                self._ask(model, None).save(self._predictions(settings, name))
+        return load_predictions(path)
+
+    def scenario(self, rule: str, seed: int) -> Scenario:
+        """Return what a rule forgets."""
+        return scenario(self._train, rule, seed=seed)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _make(self, family: str, rows: Split, seed: int, what: str) -> Trained:
+        settings = {
+            **self._settings("weights", family, seed),
+            "rows": rows.digest,
+        }
+        folder = self._runs.folder / "weights" / _digest(settings)
+        self._say(f"training {family}, {what}, seed {seed}")
+        start = time.perf_counter()
+        made = trained(
+            family,
+            Training(rows, self.classes, self._parameters, seed, folder, verbose=self._verbose),
+        )
+        self._say(f"{family}, {what}: {time.perf_counter() - start:.0f} s")
+        return made
+
+    def _encoded(self, kind: str, seed: int) -> tuple[Embedded, float]:
+        """Return embeddings of all rows by an original, and how long the training rows took."""
+        key = kind, seed
+        if key not in self._embedded:
+            model = self.original(KINDS[kind], seed).models[kind]
+            start = time.perf_counter()
+            train = model.embed(self._train.X)
+            seconds = time.perf_counter() - start
+            self._embedded[key] = Embedded(train, model.embed(self._test.X)), seconds
+        return self._embedded[key]
+
+    def _ask(self, model: Any, embedded: Embedded | None) -> Predictions:
+        return predict_all(model, self._train, self._test, self.classes, embedded=embedded)
+
+    def _evaluation(self, found: Scenario) -> Evaluation:
+        return Evaluation(found, self._train, self._test, self.classes)
+
+    def _parts(self, found: Scenario) -> tuple[Split, Split]:
+        return self._train.where(found.is_forgotten), self._train.where(~found.is_forgotten)
+
+    def _settings(self, what: str, name: str, seed: int | None) -> dict[str, Any]:
+        return {
+            "table": "bench",
+            "what": what,
+            "name": name,
+            "data": self._record,
+            "preset": self._scale,
+            "parameters": self._parameters,
+            "seed": seed,
+        }
+
+    def _oracle_settings(self, family: str, found: Scenario, seed: int) -> dict[str, Any]:
+        return {
+            **self._settings("oracle", family, seed),
+            "forget": forget_digest(self._train, found),
+        }
+
+    def _predictions(self, settings: dict[str, Any], kind: str) -> Path:
+        return self._runs.folder / "predictions" / f"{_digest(settings)}-{kind}.npz"
+
+
+def _digest(settings: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]

@@ -1,0 +1,167 @@
+"""The benchmark on a few digits: every cell once, kept, resumed, and failures told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from erasable.baselines import get_method
+from erasable.bench._evaluation import Evaluation
+from erasable.bench._harness import ORACLES, Cell, Harness
+from erasable.bench._predictions import Predictions, load_predictions, predict_all
+from erasable.bench._rules import scenario
+from erasable.bench._runs import Runs
+from erasable.data import load_dataset
+from erasable.errors import ArgumentError, StoreError
+
+RULE = "class:3"
+
+
+@pytest.fixture(scope="module")
+def data():
+    found = load_dataset("digits")
+    return replace(found, train=found.train.take(range(240)), test=found.test.take(range(200)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture(scope="module")
+def harness(data, folder):
+    return Harness(data, scale="tiny", runs=Runs(folder))
+
+
+@pytest.fixture(scope="module")
+def cells(harness):
+    kinds = {"parametric": "ga", "knn": "deletion", "spm": "deletion", "sisa": "deletion"}
+    return {
+        kind: harness.cell(Cell(kind, get_method(name), RULE, 0)) for kind, name in kinds.items()
+    }
+
+
+@pytest.mark.parametrize("kind", ["parametric", "knn", "spm", "sisa"])
+def test_a_cell_holds_every_metric(cells, kind):
+    found = cells[kind].result
+    assert {"test", "test_remaining", "test_forgotten"} <= set(found["compare"])
+    assert {"ua", "ra", "ta"} <= set(found["compare"]["values"])
+    assert ("ra_left_out" in found["compare"]["values"]) == (kind in ("knn", "spm"))
+    assert set(found["attacks"]) == {"confidence", "entropy", "modified_entropy", "svc"}
+    assert found["seconds"] > 0
+    assert found["seconds_reencoding"] >= found["seconds"]
+    assert found["is_complete"]
+
+
+@pytest.mark.parametrize("kind", ["knn", "spm"])
+def test_deletion_of_a_class_leaves_none_of_it(cells, kind):
+    assert cells[kind].result["compare"]["values"]["ua"] == 1.0
+    assert cells[kind].result["compare"]["oracle"]["ua"] == 1.0
+
+
+def test_parts_of_the_test_rows_add_up(data, cells):
+    found = cells["spm"].result["compare"]
+    share = float(np.mean(data.test.y == 3))
+    whole = (1 - share) * found["test_remaining"]["prediction_gap"]
+    whole += share * found["test_forgotten"]["prediction_gap"]
+    assert found["test"]["prediction_gap"] == pytest.approx(whole)
+
+
+def test_finished_cells_are_never_redone(data, folder, cells, monkeypatch):
+    from erasable.bench import _harness
+
+    monkeypatch.setattr(_harness, "unlearn", None)
+    monkeypatch.setattr(_harness, "trained", None)
+    again = Harness(data, scale="tiny", runs=Runs(folder))
+    found = again.cell(Cell("spm", get_method("deletion"), RULE, 0))
+    assert found == cells["spm"]
+
+
+def test_originals_and_oracles_are_shared(folder, cells):
+    """Four kinds of three families: three originals and three oracles."""
+    assert len(list((folder / "weights").iterdir())) == 4  # SISA keeps no checkpoint
+    assert len(list((folder / "predictions").iterdir())) == 4
+
+
+def test_the_floor_is_between_two_oracles(harness, cells):
+    found = harness.floor("spm", RULE, [0, 1])
+    (pair,) = found.result["pairs"]
+    assert pair["test"]["prediction_gap"] > 0
+    assert pair["values"]["ua"] == pair["oracle"]["ua"] == 1.0
+
+
+def test_random_forget_sets_have_oracles_of_their_own_in_the_floor(harness):
+    assert harness._pairs("random:10%", [0, 1]) == [
+        ((0, ORACLES), (0, 2 * ORACLES)),
+        ((1, 1 + ORACLES), (1, 1 + 2 * ORACLES)),
+    ]
+    assert harness._pairs(RULE, [0, 1, 2])[0] == ((0, ORACLES), (1, 1 + ORACLES))
+    assert len(harness._pairs(RULE, [0, 1, 2])) == 3
+    assert harness._pairs(RULE, [0]) == [((0, ORACLES), (0, 2 * ORACLES))]
+
+
+def test_a_method_that_diverges_is_a_cell_with_its_reason(harness):
+    found = harness.cell(Cell("parametric", get_method("ga", learning_rate=1e30), RULE, 0))
+    assert "diverged" in found.result["failed"]
+
+
+def test_an_untouched_original_still_knows_the_class(harness):
+    found = harness.untouched("spm", RULE, 0).result["compare"]
+    assert found["values"]["ua"] < found["oracle"]["ua"]
+
+
+def test_lost_predictions_of_an_oracle_are_made_again(harness, folder, cells):
+    before = harness.oracle_predictions("spm", RULE, 0)
+    for path in (folder / "predictions").iterdir():
+        path.unlink()
+    after = harness.oracle_predictions("spm", RULE, 0)
+    np.testing.assert_array_equal(before.test, after.test)
+    np.testing.assert_array_equal(before.train, after.train)
+
+
+def test_a_preset_that_does_not_train_is_refused(data, tmp_path):
+    with pytest.raises(ArgumentError, match="Expected preset 'tiny'"):
+        Harness(data, scale="exact", runs=Runs(tmp_path))
+
+
+# -- predictions and metrics ----------------------------------------------------------------------
+
+
+def test_predictions_survive_being_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(4, 3)).astype(np.float32) for _ in range(3)]
+    for kept in (Predictions(*arrays), Predictions(*arrays[:2])):
+        kept.save(tmp_path / "p.npz")
+        found = load_predictions(tmp_path / "p.npz")
+        assert found.has_votes == kept.has_votes
+        np.testing.assert_array_equal(found.test, kept.test)
+    (tmp_path / "p.npz").write_bytes((tmp_path / "p.npz").read_bytes()[:100])
+    with pytest.raises(StoreError, match="Delete it"):
+        load_predictions(tmp_path / "p.npz")
+    with pytest.raises(FileNotFoundError):
+        load_predictions(tmp_path / "none.npz")
+
+
+def test_predictions_are_those_that_a_model_gives_by_itself(harness, data):
+    for family, kind in (("twin", "parametric"), ("twin", "knn"), ("spm", "spm")):
+        model = harness.original(family, 0).models[kind]
+        found = predict_all(model, data.train, data.test, harness.classes)
+        np.testing.assert_allclose(
+            np.exp(found.test), model.predict_proba(data.test.X), rtol=1e-5, atol=1e-7
+        )
+        if found.left_out is not None:
+            alone = model.predict_proba(data.train.X, exclude_ids=data.train.ids)
+            np.testing.assert_allclose(np.exp(found.left_out), alone, rtol=1e-5, atol=1e-7)
+
+
+def test_a_model_equal_to_its_oracle_has_no_gap(harness, data):
+    found = scenario(data.train, RULE)
+    evaluation = Evaluation(found, data.train, data.test, harness.classes)
+    answers = harness.oracle_predictions("spm", RULE, 0)
+    same = evaluation.compare(answers, answers)
+    assert same["test"] == {
+        "prediction_gap": 0,
+        "kl_unlearned_oracle": 0,
+        "kl_oracle_unlearned": 0,
+    }
+    assert set(same["deltas"].values()) == {0}
