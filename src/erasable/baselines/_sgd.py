@@ -189,14 +189,19 @@ class _OutOfTime(Exception):  # noqa: N818 - no error: it ends the loop
     """The budget is spent."""
 
 
-def require_finite(network: nn.Module, name: str) -> None:
-    """Refuse weights that are no numbers.
+def require_finite(network: nn.Module, inputs: Tensor, name: str) -> None:
+    """Refuse a network whose weights, statistics or answers are no numbers.
 
     Raises:
         DivergedError: If there are any.
     """
-    if not all(parameter.isfinite().all() for parameter in network.parameters()):
-        raise DivergedError(f"Expected finite weights, but {name} has diverged.")
+    tensors = [*network.parameters(), *(b for b in network.buffers() if b.is_floating_point())]
+    with torch.no_grad():
+        tensors.append(network(inputs))
+    if not all(tensor.isfinite().all() for tensor in tensors):
+        raise DivergedError(
+            f"Expected finite weights and answers, but {name} has diverged. Use a smaller step."
+        )
 
 
 def _set_mode(network: nn.Module, batch_norm: str) -> None:

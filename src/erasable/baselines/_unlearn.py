@@ -21,6 +21,9 @@ from erasable.baselines._sgd import require_finite
 from erasable.data import Split
 from erasable.errors import ArgumentError, RowIdError, listing
 
+_CHECKED = 64
+"""Rows that an edited network is asked for, to see whether its answers are numbers."""
+
 
 def unlearn(
     method: str | Method,
@@ -78,9 +81,9 @@ def unlearn(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(chosen.seed)
         chosen.edit(task)
-    require_finite(network, chosen.name)
+    require_finite(network.eval(), task.forget.inputs[:_CHECKED], chosen.name)
     return Unlearned(
-        _like(original, network.eval()),
+        _like(original, network),
         chosen.name,
         chosen.settings,
         account,

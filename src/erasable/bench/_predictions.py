@@ -1,6 +1,7 @@
 """What a model says of every row, once; all metrics are computed from it."""
 
 import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +52,11 @@ def load_predictions(path: Path) -> Predictions:
     Raises:
         StoreError: If the file is damaged.
     """
+    stream = io.BytesIO(path.read_bytes())
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with np.load(stream, allow_pickle=False) as arrays:
             return Predictions(**{name: arrays[name] for name in arrays.files})
-    except (ValueError, TypeError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise StoreError(f"Expected predictions in {path}, but: {error}. Delete it.") from error
 
 
