@@ -188,6 +188,26 @@ class Harness:
             ]
         return [((s, s + ORACLES), (s, s + 2 * ORACLES)) for s in seeds]
 
+    # -- what it is made of ------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """Number of training rows."""
+        return len(self._train)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of a training."""
+        return int(self._parameters["epochs"])
+
+    def family(self, kind: str) -> str:
+        """Return what is trained for a kind of model."""
+        return KINDS[kind]
+
+    def oracle_run(self, kind: str, rule: str, seed: int) -> Run:
+        """Return the run of the oracle that cells of a seed are compared with."""
+        return self.oracle(KINDS[kind], rule, seed)
+
     # -- models ----------------------------------------------------------------------------------
 
     def original(self, family: str, seed: int) -> Trained:

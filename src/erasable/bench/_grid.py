@@ -1,0 +1,139 @@
+"""Which cells a table is made of, and doing them: in order, resumable, told how long it takes."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from erasable.baselines import Method, SGDMethod
+from erasable.bench._harness import BUDGETS, Cell, Harness
+from erasable.bench._runs import Run
+from erasable.errors import ErasableError
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared.
+
+    Attributes:
+        groups: Rules that are averaged, by the title of their table.
+        methods: Pairs of a kind of model and a method on it.
+        seeds: Seeds of originals.
+    """
+
+    groups: dict[str, list[str]]
+    methods: list[tuple[str, Method]]
+    seeds: list[int]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of models, each once."""
+        return list(dict.fromkeys(kind for kind, _ in self.methods))
+
+    def cells(self, group: str) -> Iterator[Cell]:
+        """Yield the cells of one table, seed by seed, so that early ones make a whole table."""
+        for seed in self.seeds:
+            for rule in self.groups[group]:
+                for kind, method in self.methods:
+                    yield Cell(kind, method, rule, seed)
+
+
+@dataclass
+class Found:
+    """What was measured for one group.
+
+    Attributes:
+        cells: Runs by (kind, method), in the order of seeds and rules.
+        untouched: Runs of originals to which nothing was done, by kind.
+        oracles: Runs of the oracles, by kind.
+        floors: Gaps between oracles, by kind.
+        failures: What went wrong, by cell; such cells have no run and are tried again next time.
+    """
+
+    cells: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
+    untouched: dict[str, list[Run]] = field(default_factory=dict)
+    oracles: dict[str, list[Run]] = field(default_factory=dict)
+    floors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run."""
+        groups = [*self.cells.values(), *self.untouched.values(), *self.oracles.values()]
+        return [run for group in groups for run in group]
+
+
+def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict[str, Found]:
+    """Do everything that is not done yet; what fails is noted and does not stop the rest.
+
+    Args:
+        harness: Makes and keeps models.
+        plan: What is compared.
+        say: Where remarks on the progress go.
+    """
+    results: dict[str, Found] = {}
+    total = sum(len(list(plan.cells(group))) for group in plan.groups)
+    done, start = 0, time.perf_counter()
+    for group, rules in plan.groups.items():
+        found = results.setdefault(group, Found())
+        for cell in plan.cells(group):
+            name = f"{cell.method.name} on {cell.kind}, {cell.rule}, seed {cell.seed}"
+            try:
+                run = harness.cell(cell)
+            except ErasableError as error:
+                found.failures[name] = str(error)
+                say(f"{name} failed: {error}")
+            else:
+                found.cells.setdefault((cell.kind, cell.method.name), []).append(run)
+            done += 1
+            spent = time.perf_counter() - start
+            if spent > 1:
+                left = spent / done * (total - done)
+                say(f"{done} of {total} cells, about {left / 60:.0f} min left at this pace")
+        for kind in plan.kinds:
+            _references(harness, plan, found, kind, rules)
+    return results
+
+
+def _references(harness: Harness, plan: Plan, found: Found, kind: str, rules: list[str]) -> None:
+    """Add originals to which nothing was done, oracles and floors."""
+    for seed in plan.seeds:
+        for rule in rules:
+            found.untouched.setdefault(kind, []).append(harness.untouched(kind, rule, seed))
+            found.oracles.setdefault(kind, []).append(harness.oracle_run(kind, rule, seed))
+    for rule in rules:
+        pairs = harness.floor(kind, rule, plan.seeds).result["pairs"]
+        found.floors.setdefault(kind, []).extend(pairs)
+
+
+def expected_seconds(plan: Plan, harness: Harness, per_row: float, scale: str) -> float:
+    """Estimate how long a plan takes from nothing.
+
+    Args:
+        plan: What is compared.
+        harness: Knows the rows and the training.
+        per_row: Seconds per row of a training step.
+        scale: The preset.
+    """
+    rows, epochs = harness.rows, harness.epochs
+    passes = 0.0
+    families = {harness.family(kind) for kind in plan.kinds}
+    for rules in plan.groups.values():
+        for rule in rules:
+            for seed in plan.seeds:
+                gone = float(harness.scenario(rule, seed).is_forgotten.mean())
+                passes += len(families) * epochs * (1 - gone)
+                for _, method in plan.methods:
+                    passes += _passes(method, gone, BUDGETS[scale].epochs)
+    passes += len(families) * len(plan.seeds) * epochs
+    return passes * rows * per_row
+
+
+def _passes(method: Method, gone: float, epochs: int | None) -> float:
+    """Return how often a method passes over the rows, as a multiple of all of them."""
+    if not isinstance(method, SGDMethod):
+        return 0.0
+    share = {"forget": gone, "retain": 1 - gone}
+    return sum(share[name] for name in method.reads) * (method.epochs if epochs is None else epochs)

@@ -1,0 +1,167 @@
+"""A table of figures, and every form it is shown in: text, Markdown, CSV, LaTeX, HTML."""
+
+import csv
+import html
+import io
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One quantity over seeds and scenarios.
+
+    Attributes:
+        values: What was measured, once per seed and scenario.
+        floor: The same quantity between two oracles, if it is a gap.
+        scale: What values are multiplied by where a person reads them: 100 for percent.
+        digits: Digits after the point there.
+        beside: Values that stand in brackets behind a gap, such as UA behind ΔUA.
+    """
+
+    values: Sequence[float]
+    floor: float | None = None
+    scale: float = 1.0
+    digits: int = 2
+    beside: Sequence[float] = ()
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values; NaN without any."""
+        return statistics.fmean(self.values) if self.values else math.nan
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation; None for a single value."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def multiple(self) -> float | None:
+        """Mean as a multiple of the floor; None without one."""
+        return None if not self.floor or not self.values else self.mean / self.floor
+
+    def text(self) -> str:
+        """Return mean ± spread, the value in brackets, and the multiple of the floor."""
+        if not self.values:
+            return "–"
+        text = self._number(self.mean)
+        if self.spread is not None:
+            text += f" ± {self._number(self.spread)}"
+        if self.beside:
+            text += f" ({self._number(statistics.fmean(self.beside))})"
+        if self.multiple is not None:
+            text += f", {self.multiple:.1f} × floor"
+        return text
+
+    def _number(self, value: float) -> str:
+        return f"{self.scale * value:.{self.digits}f}"
+
+
+Entry = str | Figure
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Rows of words and figures under one header.
+
+    Attributes:
+        title: What it is.
+        header: One word per column.
+        rows: Entries, as many as the header has.
+        notes: Paragraphs below.
+    """
+
+    title: str
+    header: list[str]
+    rows: list[list[Entry]]
+    notes: list[str] = field(default_factory=list)
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the lines of a Markdown table with its notes."""
+        yield f"## {self.title}\n"
+        yield "| " + " | ".join(map(_piped, self.header)) + " |"
+        yield "|---|" + "---:|" * (len(self.header) - 1)
+        for row in self.rows:
+            yield "| " + " | ".join(_piped(_text(entry)) for entry in row) + " |"
+        yield ""
+        for note in self.notes:
+            yield f"{note}\n"
+
+    def csv(self) -> str:
+        """Return one line per figure: numbers as measured, in fractions, nats and seconds."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        names = ["table", self.header[0], "figure", "mean", "spread", "count", "floor", "beside"]
+        writer.writerow(names)
+        for row in self.rows:
+            for column, entry in zip(self.header[1:], row[1:], strict=True):
+                if isinstance(entry, Figure):
+                    beside = statistics.fmean(entry.beside) if entry.beside else ""
+                    found = [entry.mean, entry.spread, len(entry.values), entry.floor, beside]
+                    shown = ["" if value is None else value for value in found]
+                    writer.writerow([self.title, _text(row[0]), column, *shown])
+        return stream.getvalue()
+
+    def latex(self) -> str:
+        """Return a ``tabular`` environment with booktabs rules."""
+        lines = [r"\begin{tabular}{l" + "r" * (len(self.header) - 1) + "}", r"\toprule"]
+        lines.append(" & ".join(map(_tex, self.header)) + r" \\")
+        lines.append(r"\midrule")
+        lines += [" & ".join(_tex(_text(entry)) for entry in row) + r" \\" for row in self.rows]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+    def html(self) -> str:
+        """Return a ``table`` element with its notes."""
+        return "\n".join(self._html())
+
+    def _html(self) -> Iterator[str]:
+        yield f"<h2>{html.escape(self.title)}</h2>"
+        yield "<table>"
+        yield "<tr>" + "".join(f"<th>{html.escape(word)}</th>" for word in self.header) + "</tr>"
+        for row in self.rows:
+            cells = "".join(f"<td>{html.escape(_text(entry))}</td>" for entry in row)
+            yield f"<tr>{cells}</tr>"
+        yield "</table>"
+        for note in self.notes:
+            yield f"<p>{html.escape(note)}</p>"
+
+    def show(self, console: Console) -> None:
+        """Print the table to a terminal."""
+        table = Table(title=self.title, title_justify="left")
+        for place, word in enumerate(self.header):
+            table.add_column(word, justify="right" if place else "left")
+        for row in self.rows:
+            table.add_row(*map(_text, row))
+        console.print(table)
+        for note in self.notes:
+            console.print(note)
+
+
+FORMS: dict[str, Callable[[Sheet], str]] = {
+    "md": lambda sheet: "\n".join(sheet.markdown()),
+    "csv": Sheet.csv,
+    "tex": Sheet.latex,
+    "html": Sheet.html,
+}
+"""From a sheet to a file's text, by the ending of its name."""
+
+
+def _text(entry: Entry) -> str:
+    return entry if isinstance(entry, str) else entry.text()
+
+
+def _piped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+_TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "×": r"$\times$"}
+_TEX |= {"Δ": r"$\Delta$", "–": "--", "$": r"\$", "≤": r"$\leq$", "\\": r"\textbackslash{}"}
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(letter, letter) for letter in text)
