@@ -50,6 +50,14 @@ def test_random_rows_follow_from_the_seed(rows, rule, count):
     assert not np.array_equal(first.is_forgotten, other.is_forgotten)
 
 
+def test_a_random_rule_may_have_a_seed_of_its_own(rows):
+    first, again = (scenario(rows, "random:10%@7", seed=seed) for seed in (0, 1))
+    np.testing.assert_array_equal(first.is_forgotten, again.is_forgotten)
+    np.testing.assert_array_equal(
+        first.is_forgotten, scenario(rows, "random:10%", seed=7).is_forgotten
+    )
+
+
 def test_requests_of_a_sequence_name_only_what_is_left(rows):
     steps = sequence(rows, "class:3 > random:5 > random:5")
     counts = [int(step.is_forgotten.sum()) for step in steps]
@@ -108,6 +116,8 @@ def test_two_rules_for_the_same_rows_have_one_digest(rows, tmp_path):
         ("random:x%", "a share such as 10%"),
         ("random:100%", "a share such as 10%"),
         ("random:nan%", "a share such as 10%"),
+        ("random:5@x", "a share such as 10%"),
+        ("random:5@-1", "a share such as 10%"),
         ("group:nobody", "a group of the data set"),
         ("ids:/nowhere", "a file of ids"),
         ("class:3 > class:3", "none left"),

@@ -17,7 +17,7 @@ THEN = ">"
 """What stands between the requests of a sequence."""
 
 _FORMS = (
-    "class:LABEL, classes:LABEL,LABEL,…, random:10%, random:500, group:NAME, ids:FILE, or several "
+    "class:LABEL, classes:LABEL,LABEL,…, random:10%, random:500@SEED, group:NAME, ids:FILE, or several "
     f"with {THEN!r} between them"
 )
 
@@ -27,10 +27,10 @@ def scenario(train: Split, rule: str, *, seed: int = 0) -> Scenario:
 
     Args:
         train: Training rows.
-        rule: For example ``class:3``, ``classes:0,1,2``, ``random:10%``, ``random:500``,
-            ``group:subject-07``, ``ids:FILE`` with a JSON list or one id per line, or a sequence
+        rule: For example ``class:3``, ``classes:0,1,2``, ``random:10%``, ``random:500@7`` with its
+            own seed, ``group:subject-07``, ``ids:FILE`` with a JSON list or one id per line, or a sequence
             such as ``class:3 > random:1%``.
-        seed: Seed of random rows.
+        seed: Seed of random rows whose rule names none.
     """
     requests = sequence(train, rule, seed=seed)
     is_forgotten = requests[-1].is_forgotten
@@ -96,15 +96,17 @@ def _classes(train: Split, what: str, left: Bools, seed: int) -> Hit:
 
 
 def _random(train: Split, what: str, left: Bools, seed: int) -> Hit:
-    number = what.removesuffix("%")
+    amount, at, own = what.partition("@")
+    number = amount.removesuffix("%")
     try:
-        count = round(float(number) / 100 * len(train)) if what.endswith("%") else int(number)
+        count = round(float(number) / 100 * len(train)) if amount.endswith("%") else int(number)
+        seed = int(own) if at else seed
     except ValueError:
         count = 0
-    if not 0 < count < len(train):
+    if not 0 < count < len(train) or seed < 0:
         raise ArgumentError(
-            f"Expected a share such as 10% or a number of rows below {len(train):,}, but got "
-            f"{what!r}."
+            f"Expected a share such as 10% or a number of rows below {len(train):,}, with @SEED if "
+            f"need be, but got {what!r}."
         )
     order = np.random.default_rng(seed).permutation(len(train))
     hit = np.zeros(len(train), bool)

@@ -166,7 +166,7 @@ def _headline(found: Found) -> list[str]:
 
 def _seconds(found: Found, key: tuple[str, str]) -> float:
     runs = [run.result for run in found.cells[key] if "failed" not in run.result]
-    return statistics.median(result["seconds"] for result in runs)
+    return float(statistics.median(result["seconds"] for result in runs))
 
 
 def _failures(found: Found) -> list[str]:
