@@ -17,8 +17,8 @@ THEN = ">"
 """What stands between the requests of a sequence."""
 
 _FORMS = (
-    "class:LABEL, classes:LABEL,LABEL,…, random:10%, random:500@SEED, group:NAME, ids:FILE, or several "
-    f"with {THEN!r} between them"
+    "class:LABEL, classes:LABEL,LABEL,…, random:10%, random:500@SEED, group:NAME, ids:FILE, or "
+    f"several with {THEN!r} between them"
 )
 
 
@@ -28,8 +28,8 @@ def scenario(train: Split, rule: str, *, seed: int = 0) -> Scenario:
     Args:
         train: Training rows.
         rule: For example ``class:3``, ``classes:0,1,2``, ``random:10%``, ``random:500@7`` with its
-            own seed, ``group:subject-07``, ``ids:FILE`` with a JSON list or one id per line, or a sequence
-            such as ``class:3 > random:1%``.
+            own seed, ``group:subject-07``, ``ids:FILE`` with a JSON list or one id per line, or a
+            sequence such as ``class:3 > random:1%``.
         seed: Seed of random rows whose rule names none.
     """
     requests = sequence(train, rule, seed=seed)

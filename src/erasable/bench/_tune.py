@@ -41,7 +41,7 @@ def tune(
     known = methods()
     if name not in known:
         raise ArgumentError(f"Expected the name of a method, but got {name!r}.")
-    searched = []
+    searched: list[dict[str, Any]] = []
     for settings in combinations(known[name]):
         run = harness.cell(Cell(kind, get_method(name, **settings), rule, seed))
         gap = mean_gap(run)

@@ -1,0 +1,125 @@
+"""Oracle packs: what oracles say of the test rows, small enough to publish, to score anything by."""
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from erasable.data import Split
+from erasable.errors import ArgumentError, StoreError
+from erasable.files import write_atomically
+from erasable.metrics import (
+    floored_log,
+    kl_oracle_unlearned,
+    kl_unlearned_oracle,
+    prediction_gap,
+)
+from erasable.typing import Float64s
+
+FORMAT = "erasable.pack.1"
+
+
+@dataclass(frozen=True, eq=False)
+class Pack:
+    """Probabilities of oracles for one scenario.
+
+    Attributes:
+        record: Data set, forget rule and its digest, kind of model, seeds, digest of the test ids.
+        classes: Columns of the probabilities.
+        oracles: Probabilities of each oracle for each test row, float16, (oracles, rows, classes).
+    """
+
+    record: dict[str, Any]
+    classes: list[Any]
+    oracles: npt.NDArray[np.float16]
+
+    def save(self, path: Path) -> None:
+        """Write the pack to a file, completely or not at all."""
+        head = {"format": FORMAT, "record": self.record, "classes": self.classes}
+        stream = io.BytesIO()
+        text = np.frombuffer(json.dumps(head, sort_keys=True).encode(), np.uint8)
+        np.savez_compressed(stream, head=text, oracles=self.oracles)
+        write_atomically(path, stream.getvalue())
+
+
+def load_pack(path: Path) -> Pack:
+    """Read a pack.
+
+    Raises:
+        StoreError: If the file is no pack.
+    """
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            head = json.loads(arrays["head"].tobytes())
+            if head["format"] != FORMAT:
+                raise ValueError(f"its format is {head['format']!r}")
+            return Pack(head["record"], head["classes"], arrays["oracles"])
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise StoreError(f"Expected an oracle pack in {path}, but: {error}.") from error
+
+
+def test_digest(test: Split) -> str:
+    """Return hex SHA-256 of the test ids in their order: row by row, answers must be to these."""
+    return hashlib.sha256(json.dumps([str(i) for i in test.ids]).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far answers are from the oracles of a pack, on average over them.
+
+    Attributes:
+        prediction_gap: Share of test rows with another answer.
+        kl_unlearned_oracle: KL divergence of the answers from the oracle's.
+        kl_oracle_unlearned: The other way round.
+        floor: Prediction gap between the oracles themselves; None for a single one.
+    """
+
+    prediction_gap: float
+    kl_unlearned_oracle: float
+    kl_oracle_unlearned: float
+    floor: float | None
+
+
+def score(pack: Pack, probabilities: npt.NDArray[Any], classes: list[Any]) -> Score:
+    """Compare answers of any method with the oracles.
+
+    Args:
+        pack: The oracles.
+        probabilities: One row per test row, in the order of the data set, (rows, classes).
+        classes: Its columns.
+    """
+    own = np.asarray(probabilities, np.float64)
+    wanted = (pack.oracles.shape[1], len(classes))
+    if own.shape != wanted or set(map(str, classes)) != set(map(str, pack.classes)):
+        raise ArgumentError(
+            f"Expected probabilities of {pack.oracles.shape[1]:,} test rows over the classes "
+            f"{pack.classes}, but got shape {own.shape} over {classes}."
+        )
+    order = [list(map(str, classes)).index(str(label)) for label in pack.classes]
+    own = _normalised(own[:, order])
+    oracles = [_normalised(oracle.astype(np.float64)) for oracle in pack.oracles]
+    logs = floored_log(own)
+    gaps = [
+        (
+            prediction_gap(own, oracle),
+            kl_unlearned_oracle(logs, floored_log(oracle)),
+            kl_oracle_unlearned(logs, floored_log(oracle)),
+        )
+        for oracle in oracles
+    ]
+    pairs = [prediction_gap(a, b) for i, a in enumerate(oracles) for b in oracles[i + 1 :]]
+    means = np.mean(gaps, axis=0).tolist()
+    return Score(*means, float(np.mean(pairs)) if pairs else None)
+
+
+def _normalised(probabilities: Float64s) -> Float64s:
+    sums = probabilities.sum(axis=1, keepdims=True)
+    if not np.isfinite(sums).all() or (probabilities < 0).any() or not (sums > 0).all():
+        raise ArgumentError("Expected probabilities, but got numbers that are none.")
+    return np.asarray(probabilities / sums)
