@@ -1,4 +1,4 @@
-"""Oracle packs: what oracles say of the test rows, small enough to publish, to score anything by."""
+"""Oracle packs: what oracles say of the test rows, small enough to publish and to score by."""
 
 import hashlib
 import io
@@ -114,8 +114,8 @@ def score(pack: Pack, probabilities: npt.NDArray[Any], classes: list[Any]) -> Sc
         for oracle in oracles
     ]
     pairs = [prediction_gap(a, b) for i, a in enumerate(oracles) for b in oracles[i + 1 :]]
-    means = np.mean(gaps, axis=0).tolist()
-    return Score(*means, float(np.mean(pairs)) if pairs else None)
+    hard, own_first, oracle_first = np.mean(gaps, axis=0).tolist()
+    return Score(hard, own_first, oracle_first, float(np.mean(pairs)) if pairs else None)
 
 
 def _normalised(probabilities: Float64s) -> Float64s:
