@@ -6,6 +6,7 @@ from erasable.bench._exact import ExactSettings, run_exact
 from erasable.bench._exact_shadows import ExactShadows
 from erasable.bench._figures import share_png
 from erasable.bench._gap import Gap, collect_gaps, run_gap
+from erasable.bench._harness import Cell, Harness
 from erasable.bench._machine import machine
 from erasable.bench._pages import exact_page, gap_page, share_page, std_cls_page
 from erasable.bench._report import write_report
@@ -14,19 +15,35 @@ from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, 
 from erasable.bench._shadow_sets import Margins, ShadowMaker, ShadowSets
 from erasable.bench._shadows import Progress, ShadowMargins, ShadowRecord, shadow_margins
 from erasable.bench._share import run_share
+from erasable.bench._sheet import FORMS, Sheet
 from erasable.bench._std_cls import collect, run_std_cls
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
+from erasable.bench._tune import tune
+from erasable.bench._unlearning import (
+    EDITS,
+    Group,
+    class_groups,
+    imagenet_groups,
+    random_groups,
+    run_unlearning,
+)
+from erasable.bench._unlearning_sheets import unlearning_page
 from erasable.bench._votes_page import votes_page
 
 __all__ = [
+    "EDITS",
+    "FORMS",
     "Answers",
+    "Cell",
     "Comparison",
     "DemoResult",
     "ExactSettings",
     "ExactShadows",
     "Gap",
     "Gaps",
+    "Group",
+    "Harness",
     "Margins",
     "Progress",
     "Run",
@@ -36,13 +53,17 @@ __all__ = [
     "ShadowMargins",
     "ShadowRecord",
     "ShadowSets",
+    "Sheet",
+    "class_groups",
     "class_scenario",
     "collect",
     "collect_gaps",
     "exact_page",
     "gap_page",
     "group_scenario",
+    "imagenet_groups",
     "machine",
+    "random_groups",
     "random_scenario",
     "render_table",
     "run_demo",
@@ -51,10 +72,13 @@ __all__ = [
     "run_share",
     "run_std_cls",
     "run_teaser",
+    "run_unlearning",
     "shadow_margins",
     "share_page",
     "share_png",
     "std_cls_page",
+    "tune",
+    "unlearning_page",
     "votes_page",
     "write_report",
 ]

@@ -1,5 +1,6 @@
 """Tables of the unlearning benchmark, made of finished cells alone."""
 
+import html
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from erasable.bench._grid import Found
 from erasable.bench._paper import PaperRow
 from erasable.bench._runs import Run
-from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.bench._sheet import FORMS, Entry, Figure, Sheet
 
 TITLES = {
     "retrain": "Retrain (oracle)",
@@ -177,3 +178,59 @@ def _facing(row: PaperRow | None) -> list[Entry]:
     if row is None:
         return ["", "", ""]
     return [f"{row.pg_h:.2f}", f"{row.pg_s:.2f}", f"{row.ua:.2f} / {row.ra:.2f} / {row.ta:.2f}"]
+
+
+def unlearning_page(
+    form: str,
+    sheets: Sequence[Sheet],
+    found: dict[str, Found],
+    searched: Sequence[dict[str, Any]],
+    command: str,
+) -> str:
+    """Return tables as the text of one file, with where their figures come from.
+
+    Args:
+        form: ``md``, ``csv``, ``tex`` or ``html``.
+        sheets: The tables.
+        found: The runs behind each.
+        searched: What tuning tried and chose.
+        command: The command that made them.
+    """
+    runs = [run for group in found.values() for run in group.runs]
+    data = runs[0].settings["data"]
+    facts = [
+        f"Command: {command}",
+        f"Data: {data['name']}; digests of training and test rows "
+        f"{data['train_contents'][:16]} and {data['test_contents'][:16]}",
+        f"Seeds: {', '.join(str(s) for s in sorted({run.settings['seed'] for run in runs}))}",
+        *(f"Machine: {name}" for name in dict.fromkeys(run.machine for run in runs)),
+        f"Wall time: {sum(run.seconds for run in runs) / 60:.0f} minutes",
+        *(_tuned(entry) for entry in searched),
+    ]
+    if form == "csv":
+        header, *_ = sheets[0].csv().splitlines()
+        lines = [line for sheet in sheets for line in sheet.csv().splitlines()[1:]]
+        return "\n".join([header, *lines, ""])
+    body = "\n\n".join(FORMS[form](sheet) for sheet in sheets)
+    if form == "tex":
+        return "\n".join([*(f"% {fact}" for fact in facts), body, ""])
+    if form == "html":
+        items = "".join(f"<li>{html.escape(fact)}</li>" for fact in facts)
+        return f"<!doctype html><meta charset=utf-8><body>{body}<ul>{items}</ul></body>\n"
+    shown = "\n".join(f"- {fact}" for fact in facts)
+    return f"# Unlearning on {data['name']}\n\n{_LEVEL}\n\n{body}\n## How it was run\n\n{shown}\n"
+
+
+_LEVEL = (
+    "Level of forgetting: `memory` for KNN and SPM deletion (the weights were trained on all "
+    "rows), `exact` for SISA, whose shards are trained again. Methods that edit weights have no "
+    "level: how much they forget is what is measured. Gaps are to an oracle of the same kind; "
+    "multiples are of the gap between two oracles of different seeds."
+)
+
+
+def _tuned(entry: dict[str, Any]) -> str:
+    return (
+        f"Tuned on {entry['rule']}, original of seed {entry['seed']}: {entry['method']} by "
+        f"{len(entry['searched'])} settings, chosen {entry['chosen']}"
+    )

@@ -74,7 +74,7 @@ def std_cls(
         say=say,
         verbose=not as_json,
     )
-    _show([vars(run) for run in found], std_cls_page(found, _command()), out, as_json=as_json)
+    _show([vars(run) for run in found], std_cls_page(found, command()), out, as_json=as_json)
 
 
 @tables_app.command("exact")
@@ -125,7 +125,7 @@ def exact(
         for title, settings in wanted.items()
     }
     plain = {title: {k: vars(run) for k, run in by.items()} for title, by in found.items()}
-    _show(plain, exact_page(found, _command()), out, as_json=as_json)
+    _show(plain, exact_page(found, command()), out, as_json=as_json)
 
 
 @tables_app.command("share")
@@ -178,7 +178,7 @@ def share(
     if out is not None:
         picture = out.with_suffix(".png")
         write_atomically(picture, share_png(found))
-    page = share_page(found, _command(), None if picture is None else picture.name)
+    page = share_page(found, command(), None if picture is None else picture.name)
     plain = {title: [vars(run) for run in some] for title, some in found.items()}
     _show(plain, page, out, as_json=as_json)
 
@@ -216,7 +216,7 @@ def gap(
         verbose=not as_json,
     )
     plain = {name: [[vars(run) for run in pair] for pair in pairs] for name, pairs in found.items()}
-    _show(plain, gap_page(found, _command()), out, as_json=as_json)
+    _show(plain, gap_page(found, command()), out, as_json=as_json)
 
 
 def _show(document: Any, lines: Any, out: Path | None, *, as_json: bool) -> None:
@@ -229,7 +229,7 @@ def _show(document: Any, lines: Any, out: Path | None, *, as_json: bool) -> None
     emit({"runs": document}, as_json=as_json, lines=shown)
 
 
-def _command() -> str:
+def command() -> str:
     """Return the command line as it was typed."""
     import shlex
 
