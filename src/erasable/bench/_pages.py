@@ -104,11 +104,11 @@ def _twin_gap(cells: list[Cell], runs: list[Run]) -> Iterator[str]:
     own = next(c for c in cells if c.model == "SPM prototypes" and c.fraction == 1.0)
     gaps = [a - b for a, b in zip(own.accuracies, twin.accuracies, strict=True)]
     mean = statistics.fmean(gaps)
-    word = "within" if round(mean, 6) >= -_CLOSE else "NOT within"
+    word = "not more than" if round(mean, 6) >= -_CLOSE else "MORE than"
     shown = ", ".join(f"{100 * gap:+.2f}" for gap in gaps)
     yield (
-        f"SPM prototypes less its twin, points per seed: {shown}; mean {100 * mean:+.2f}, {word} "
-        f"the {100 * _CLOSE:.1f} points aimed at, with equal epochs and regularisation.\n"
+        f"SPM prototypes less its twin, points per seed: {shown}; mean {100 * mean:+.2f}. So it is "
+        f"{word} {100 * _CLOSE:.1f} points behind, with equal epochs and regularisation.\n"
     )
     seconds = [run.result["seconds"] for run in runs]
     fits = {
