@@ -8,6 +8,7 @@ from erasable.bench._figures import share_png
 from erasable.bench._gap import Gap, collect_gaps, run_gap
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._machine import machine
+from erasable.bench._packs import Pack, load_answers, load_pack, make_pack, score
 from erasable.bench._pages import exact_page, gap_page, share_page, std_cls_page
 from erasable.bench._report import write_report
 from erasable.bench._runs import Run, Runs
@@ -45,6 +46,7 @@ __all__ = [
     "Group",
     "Harness",
     "Margins",
+    "Pack",
     "Progress",
     "Run",
     "Runs",
@@ -62,7 +64,10 @@ __all__ = [
     "gap_page",
     "group_scenario",
     "imagenet_groups",
+    "load_answers",
+    "load_pack",
     "machine",
+    "make_pack",
     "random_groups",
     "random_scenario",
     "render_table",
@@ -73,6 +78,7 @@ __all__ = [
     "run_std_cls",
     "run_teaser",
     "run_unlearning",
+    "score",
     "shadow_margins",
     "share_page",
     "share_png",

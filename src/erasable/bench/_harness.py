@@ -191,6 +191,21 @@ class Harness:
     # -- what it is made of ------------------------------------------------------------------------
 
     @property
+    def data_name(self) -> str:
+        """Name of the data set."""
+        return self._data.name
+
+    @property
+    def train(self) -> Split:
+        """The training rows."""
+        return self._train
+
+    @property
+    def test(self) -> Split:
+        """The test rows."""
+        return self._test
+
+    @property
     def rows(self) -> int:
         """Number of training rows."""
         return len(self._train)

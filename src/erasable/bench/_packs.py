@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from erasable.bench._harness import Harness
+from erasable.bench._rules import forget_digest
 from erasable.data import Split
 from erasable.errors import ArgumentError, StoreError
 from erasable.files import write_atomically
@@ -64,7 +66,53 @@ def load_pack(path: Path) -> Pack:
         raise StoreError(f"Expected an oracle pack in {path}, but: {error}.") from error
 
 
-def test_digest(test: Split) -> str:
+def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
+    """Train oracles that are not there yet, and pack what they say of the test rows.
+
+    Args:
+        harness: Makes and keeps models.
+        kind: Kind of model.
+        rule: What is forgotten; the same rows for every oracle, so a random rule needs its seed.
+        seeds: One oracle each.
+    """
+    digests = {forget_digest(harness.train, harness.scenario(rule, seed)) for seed in seeds}
+    if len(digests) > 1:
+        raise ArgumentError(
+            f"Expected a rule that forgets the same rows for every oracle, but got {rule!r}. Name "
+            f"its seed: {rule}@0."
+        )
+    oracles = []
+    for seed in seeds:
+        harness.oracle_run(kind, rule, seed)
+        logs = harness.oracle_predictions(kind, rule, seed).test
+        oracles.append(np.exp(logs.astype(np.float64)).astype(np.float16))
+    record = {
+        "data": harness.data_name,
+        "rule": rule,
+        "forget": digests.pop(),
+        "kind": kind,
+        "seeds": seeds,
+        "test_ids": ids_digest(harness.test),
+    }
+    return Pack(record, harness.classes, np.stack(oracles))
+
+
+def load_answers(path: Path) -> tuple[npt.NDArray[Any], list[Any]]:
+    """Read ``probabilities`` (rows, classes) and ``classes`` from an ``.npz`` file.
+
+    Raises:
+        StoreError: If they are not in it.
+    """
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            return arrays["probabilities"], arrays["classes"].tolist()
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise StoreError(
+            f"Expected 'probabilities' and 'classes' in {path}, but: {error}."
+        ) from error
+
+
+def ids_digest(test: Split) -> str:
     """Return hex SHA-256 of the test ids in their order: row by row, answers must be to these."""
     return hashlib.sha256(json.dumps([str(i) for i in test.ids]).encode()).hexdigest()
 

@@ -7,6 +7,7 @@ import typer
 
 from erasable import __version__
 from erasable.cli._audit import audit
+from erasable.cli._bench import bench_app
 from erasable.cli._data import data_app
 from erasable.cli._demo import demo
 from erasable.cli._find import find
@@ -35,6 +36,7 @@ for table in (cls_cifar, cls_random, cls_imagenet):
     tables_app.command(table.__name__)(table)
 app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")
+app.add_typer(bench_app, name="bench")
 
 
 def _show_version(value: bool) -> None:

@@ -1,0 +1,119 @@
+"""``erasable bench``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from erasable.cli._common import AsJson, emit, require_file, say
+from erasable.cli._tables import Data, RunsFolder, Scale
+
+bench_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="""Tune methods, and compare answers of any method with oracles.
+
+\b
+Examples:
+  erasable bench tune salun --data fashion-mnist --rule class:9
+  erasable bench pack --data fashion-mnist --rule class:3 --out class-3.npz
+  erasable bench score predictions.npz --pack class-3.npz
+""",
+)
+
+Rule = Annotated[
+    str,
+    typer.Option(help="What is forgotten: class:3, classes:0,1, random:10%, group:G, ids:FILE."),
+]
+Kind = Annotated[str, typer.Option(help="parametric, knn, spm or sisa.")]
+
+
+@bench_app.command("tune")
+def tune(
+    method: Annotated[str, typer.Argument(help="Name of a method.")],
+    data: Data = "cifar10",
+    rule: Rule = "class:9",
+    kind: Kind = "parametric",
+    scale: Scale = "laptop",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the original.")] = 0,
+    runs: RunsFolder = Path("out/runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Try the documented grid of a method and show the smallest mean gap to the oracle.
+
+    \b
+    Examples:
+      erasable bench tune ga --data digits --preset tiny --rule class:9
+    """
+    from erasable.bench import Harness, Runs
+    from erasable.bench import tune as search
+    from erasable.data import load_dataset
+
+    harness = Harness(
+        load_dataset(data), scale=scale, runs=Runs(runs), say=say, verbose=not as_json
+    )
+    found = search(harness, method, rule=rule, kind=kind, seed=seed, say=say)
+    lines = [f"{method} on {rule}: {found['chosen'] or 'nothing to tune'}"]
+    lines.append(f"mean of ΔUA, ΔRA and ΔTA: {100 * found['mean_gap']:.2f} points")
+    emit(found, as_json=as_json, lines=lines)
+
+
+@bench_app.command("pack")
+def pack(
+    out: Annotated[Path, typer.Option(help="File to write.")],
+    data: Data = "cifar10",
+    rule: Rule = "class:3",
+    kind: Kind = "parametric",
+    scale: Scale = "laptop",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of oracles.")] = 3,
+    runs: RunsFolder = Path("out/runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Write what oracles say of the test rows into one small file.
+
+    \b
+    Examples:
+      erasable bench pack --data digits --preset tiny --rule class:3 --out class-3.npz
+    """
+    from erasable.bench import Harness, Runs, make_pack
+    from erasable.data import load_dataset
+
+    require_file(out)
+    harness = Harness(
+        load_dataset(data), scale=scale, runs=Runs(runs), say=say, verbose=not as_json
+    )
+    made = make_pack(harness, kind, rule, list(range(seeds)))
+    made.save(out)
+    size = out.stat().st_size
+    lines = [f"{out}: {seeds} oracles without {rule}, {size / 1000:.0f} kB"]
+    emit({"record": made.record, "bytes": size}, as_json=as_json, lines=lines)
+
+
+@bench_app.command("score")
+def score(
+    predictions: Annotated[
+        Path, typer.Argument(help="An .npz file with probabilities (rows, classes) and classes.")
+    ],
+    against: Annotated[Path, typer.Option("--pack", help="An oracle pack.")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare the answers of any method with the oracles of a pack.
+
+    \b
+    Examples:
+      erasable bench score predictions.npz --pack class-3.npz
+    """
+    from erasable.bench import load_answers, load_pack
+    from erasable.bench import score as compare
+
+    own, classes = load_answers(predictions)
+    packed = load_pack(against)
+    found = compare(packed, own, classes)
+    floor = "" if found.floor is None else f"; between the oracles {100 * found.floor:.2f} %"
+    lines = [
+        f"PG_H {100 * found.prediction_gap:.2f} %{floor}",
+        f"KL(unlearned, oracle) {found.kl_unlearned_oracle:.4f}",
+        f"KL(oracle, unlearned) {found.kl_oracle_unlearned:.4f}",
+    ]
+    emit({**vars(found), "record": packed.record}, as_json=as_json, lines=lines)
