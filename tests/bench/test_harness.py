@@ -79,7 +79,7 @@ def test_finished_cells_are_never_redone(data, folder, cells, monkeypatch):
 
 def test_originals_and_oracles_are_shared(folder, cells):
     """Four kinds of three families: three originals and three oracles."""
-    assert len(list((folder / "weights").iterdir())) == 4  # SISA keeps no checkpoint
+    assert len(list((folder / "weights").iterdir())) == 6
     assert len(list((folder / "predictions").iterdir())) == 4
 
 
@@ -103,6 +103,51 @@ def test_random_forget_sets_have_oracles_of_their_own_in_the_floor(harness):
 def test_a_method_that_diverges_is_a_cell_with_its_reason(harness):
     found = harness.cell(Cell("parametric", get_method("ga", learning_rate=1e30), RULE, 0))
     assert "diverged" in found.result["failed"]
+
+
+def test_gaps_by_class_are_the_gap(data, cells):
+    found = cells["spm"].result["compare"]
+    counts = [int((data.test.y == label).sum()) for label in range(10)]
+    whole = np.average(found["by_class"], weights=counts)
+    assert found["test"]["prediction_gap"] == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("kind", ["parametric", "spm", "knn"])
+def test_the_claim_bounds_the_gap(cells, kind):
+    found = cells[kind].result["compare"]
+    assert 0 <= found["claim"]["margin"] <= 1
+    bound = found["claim"]["bound"]
+    assert bound is None or bound >= found["test"]["prediction_gap"]
+
+
+def test_a_graph_set_encoder_is_adapted_from_the_model_without(harness, folder, cells):
+    before = set((folder / "weights").iterdir())
+    made = harness.original("gnn", 0)
+    assert made.models["gnn"].network_.set_encoder is not None
+    assert made.seconds > harness.original("spm", 0).seconds
+    assert len(set((folder / "weights").iterdir()) - before) == 1  # the base was there
+    found = harness.cell(Cell("gnn", get_method("deletion"), RULE, 0)).result
+    assert found["compare"]["values"]["ua"] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["parametric", "spm", "sisa"])
+def test_requests_of_a_sequence_come_one_after_the_other(harness, kind):
+    rule = "class:3 > random:5%"
+    method = get_method("ga" if kind == "parametric" else "deletion")
+    steps = harness.sequence(Cell(kind, method, rule, 0)).result["steps"]
+    assert len(steps) == 2
+    alone = harness.cell(Cell(kind, method, "class:3", 0)).result
+    assert steps[0]["compare"] == alone["compare"]
+    both = harness.cell(Cell(kind, method, rule, 0)).result
+    if kind != "parametric":  # deletions compose
+        assert steps[1]["compare"] == both["compare"]
+
+
+def test_a_sequence_ends_where_a_method_diverges(harness):
+    method = get_method("ga", learning_rate=1e30)
+    found = harness.sequence(Cell("parametric", method, "class:3 > class:4", 0)).result
+    assert found["steps"] == []
+    assert "diverged" in found["failed"]
 
 
 def test_an_untouched_original_still_knows_the_class(harness):

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
@@ -72,7 +73,15 @@ class SISAClassifier:
         self._stages: list[list[dict[str, Tensor]]] = []
         self._networks: list[nn.Module] = []
 
-    def fit(self, X: Any, y: Any, *, ids: Sequence[Any], classes: Sequence[Any] = ()) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ids: Sequence[Any],
+        classes: Sequence[Any] = (),
+        checkpoint: Path | None = None,
+    ) -> Self:
         """Train all shards.
 
         Args:
@@ -80,6 +89,8 @@ class SISAClassifier:
             y: One label per input.
             ids: One permanent id per row.
             classes: Labels that have an output besides those of the rows.
+            checkpoint: Folder for the state of each stage after each epoch; if it has one, the
+                training goes on from there.
         """
         labels = np.asarray(y)
         self._classes = sorted({*labels.tolist(), *classes})
@@ -89,7 +100,7 @@ class SISAClassifier:
         self._networks = [self._make(self._seed(shard, -1)) for shard in range(self.shards)]
         self._stages = [[] for _ in range(self.shards)]
         for shard in range(self.shards):
-            self._train(shard, 0)
+            self._train(shard, 0, checkpoint)
         return self
 
     def forget(self, *, ids: Sequence[Any]) -> Retrained:
@@ -158,7 +169,7 @@ class SISAClassifier:
         other._stages = [list(stages) for stages in self._stages]
         return other
 
-    def _train(self, shard: int, first: int) -> None:
+    def _train(self, shard: int, first: int, checkpoint: Path | None = None) -> None:
         """Go back to before a slice and train from there."""
         network, stages = self._networks[shard], self._stages[shard]
         if first < len(stages):
@@ -180,6 +191,7 @@ class SISAClassifier:
                 classes=part.classes,
                 config=replace(self._config, epochs=self._epochs, seed=seed),
                 device="cpu",
+                checkpoint=checkpoint and checkpoint / f"{shard}-{slice_}",
                 verbose=self.verbose,
             )
         network.eval()

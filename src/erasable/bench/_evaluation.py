@@ -11,6 +11,7 @@ from erasable.data import Split
 from erasable.metrics import (
     ATTACKS,
     accuracy,
+    claim,
     error_rate,
     floored_log,
     kl_oracle_unlearned,
@@ -58,11 +59,26 @@ class Evaluation:
             "oracle": theirs,
             "deltas": {name: abs(mine[name] - theirs[name]) for name in mine},
             "test": _gaps(unlearned, oracle, np.ones(len(self._test_y), bool)),
+            "by_class": self._by_class(unlearned, oracle),
+            "claim": self._claim(unlearned, oracle),
         }
         if self._is_class:
             found["test_remaining"] = _gaps(unlearned, oracle, ~self._of_forgotten)
             found["test_forgotten"] = _gaps(unlearned, oracle, self._of_forgotten)
         return found
+
+    def _by_class(self, unlearned: Predictions, oracle: Predictions) -> list[float | None]:
+        """Return the prediction gap on test rows of each class; None for one without any."""
+        differ = unlearned.test.argmax(axis=1) != oracle.test.argmax(axis=1)
+        of_class = [differ[self._test_y == column] for column in range(oracle.test.shape[1])]
+        return [float(part.mean()) if len(part) else None for part in of_class]
+
+    def _claim(self, unlearned: Predictions, oracle: Predictions) -> dict[str, float | None]:
+        """Return the oracle's smallest margin and the smaller bound; None for a bound of ∞."""
+        mine, theirs = (_normalised(np.exp(_float64(p.test))) for p in (unlearned, oracle))
+        found = claim(mine, theirs, labels=self._test_y)
+        bound = min(found.bound_unlearned_oracle, found.bound_oracle_unlearned)
+        return {"margin": found.margin, "bound": bound if np.isfinite(bound) else None}
 
     def values(self, model: Predictions) -> dict[str, float]:
         """Return accuracies of one model.

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from erasable.baselines import Budget, DivergedError, Method, unlearn
 from erasable.bench._evaluation import Evaluation
 from erasable.bench._families import KINDS, Trained, Training, trained
 from erasable.bench._predictions import Embedded, Predictions, load_predictions, predict_all
-from erasable.bench._rules import forget_digest, scenario
+from erasable.bench._rules import forget_digest, scenario, stages
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.bench._scenarios import Scenario
 from erasable.data import Dataset, Split
@@ -91,41 +93,75 @@ class Harness:
         """
         found = self.scenario(cell.rule, cell.seed)
         settings = {
-            **self._settings("cell", cell.kind, cell.seed),
-            "rule": cell.rule,
+            **self._cell_settings("cell", cell),
             "forget": forget_digest(self._train, found),
-            "method": cell.method.name,
-            "method_settings": cell.method.settings,
-            "budget": vars(BUDGETS[self._scale]),
         }
 
         def work(_: Path) -> dict[str, Any]:
-            self.oracle(KINDS[cell.kind], cell.rule, cell.seed)
-            oracle = self.oracle_predictions(cell.kind, cell.rule, cell.seed)
+            self._oracle_first(cell.kind, [cell.rule], cell.seed)
             self._say(f"{cell.method.name} on {cell.kind}: {cell.rule}, seed {cell.seed}")
+            original = self.original(KINDS[cell.kind], cell.seed).models[cell.kind]
             try:
-                return self._unlearned(cell, found, oracle)
+                return self._step(cell, original, cell.rule, self._parts(found)[0])[1]
             except DivergedError as error:
                 return {"failed": str(error)}
 
         return self._runs.run(settings, work)
 
-    def _unlearned(self, cell: Cell, found: Scenario, oracle: Predictions) -> dict[str, Any]:
-        original = self.original(KINDS[cell.kind], cell.seed).models[cell.kind]
-        forget, retain = self._parts(found)
+    def sequence(self, cell: Cell) -> Run:
+        """Do the requests of a rule one after the other, each on the model that the last one left.
+
+        After each, the model is compared with an oracle that saw none of what is gone by then. A
+        method that diverges ends there, with its reason.
+        """
+        rules = stages(cell.rule)
+        settings = {
+            **self._cell_settings("sequence", cell),
+            "forget": [forget_digest(self._train, self.scenario(r, cell.seed)) for r in rules],
+        }
+
+        def work(_: Path) -> dict[str, Any]:
+            self._oracle_first(cell.kind, rules, cell.seed)
+            self._say(f"{cell.method.name} on {cell.kind}: {cell.rule}, seed {cell.seed}")
+            model = self.original(KINDS[cell.kind], cell.seed).models[cell.kind]
+            gone = np.zeros(len(self._train), bool)
+            steps: list[dict[str, Any]] = []
+            for rule in rules:
+                found = self.scenario(rule, cell.seed)
+                fresh = self._train.where(found.is_forgotten & ~gone)
+                try:
+                    model, measured = self._step(cell, model, rule, fresh)
+                except DivergedError as error:
+                    return {"steps": steps, "failed": str(error)}
+                steps.append(measured)
+                gone = found.is_forgotten
+            return {"steps": steps}
+
+        return self._runs.run(settings, work)
+
+    def _oracle_first(self, kind: str, rules: list[str], seed: int) -> None:
+        """Train oracles before an edit is timed."""
+        for rule in rules:
+            self.oracle(KINDS[kind], rule, seed)
+
+    def _step(self, cell: Cell, model: Any, rule: str, forget: Split) -> tuple[Any, dict[str, Any]]:
+        """Unlearn some rows and compare with the oracle of all that is gone by then."""
+        found = self.scenario(rule, cell.seed)
+        retain = self._parts(found)[1]
+        oracle = self.oracle_predictions(cell.kind, rule, cell.seed)
         done = unlearn(
             cell.method,
-            original,
+            model,
             forget=forget,
             retain=retain,
             budget=BUDGETS[self._scale],
             verbose=self._verbose,
         )
-        reads = hasattr(original, "memory")
+        reads = hasattr(model, "memory")
         embedded, encoding = self._encoded(cell.kind, cell.seed) if reads else (None, 0.0)
         answers = self._ask(done.model, embedded)
         evaluation = self._evaluation(found)
-        return {
+        return done.model, {
             "compare": evaluation.compare(answers, oracle),
             "attacks": evaluation.attacks(answers),
             "seconds": done.account.seconds,
@@ -286,18 +322,24 @@ class Harness:
     # -- inside ----------------------------------------------------------------------------------
 
     def _make(self, family: str, rows: Split, seed: int, what: str) -> Trained:
-        settings = {
-            **self._settings("weights", family, seed),
-            "rows": rows.digest,
-        }
-        folder = self._runs.folder / "weights" / _digest(settings)
+        digest = rows.digest
+
+        def checkpoints(name: str) -> Path:
+            settings = {**self._settings("weights", name, seed), "rows": digest}
+            return self._runs.folder / "weights" / _digest(settings)
+
         self._say(f"training {family}, {what}, seed {seed}")
-        start = time.perf_counter()
-        made = trained(
-            family,
-            Training(rows, self.classes, self._parameters, seed, folder, verbose=self._verbose),
+        training = Training(
+            rows,
+            self.classes,
+            self._scale,
+            self._parameters,
+            seed,
+            checkpoints,
+            verbose=self._verbose,
         )
-        self._say(f"{family}, {what}: {time.perf_counter() - start:.0f} s")
+        made = trained(family, training)
+        self._say(f"{family}, {what}: its epochs took {made.seconds:.0f} s")
         return made
 
     def _encoded(self, kind: str, seed: int) -> tuple[Embedded, float]:
@@ -329,6 +371,15 @@ class Harness:
             "preset": self._scale,
             "parameters": self._parameters,
             "seed": seed,
+        }
+
+    def _cell_settings(self, what: str, cell: Cell) -> dict[str, Any]:
+        return {
+            **self._settings(what, cell.kind, cell.seed),
+            "rule": cell.rule,
+            "method": cell.method.name,
+            "method_settings": cell.method.settings,
+            "budget": vars(BUDGETS[self._scale]),
         }
 
     def _oracle_settings(self, family: str, found: Scenario, seed: int) -> dict[str, Any]:

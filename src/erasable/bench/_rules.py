@@ -38,7 +38,7 @@ def scenario(train: Split, rule: str, *, seed: int = 0) -> Scenario:
         return requests[0]
     ids = [train.ids[i] for i in np.flatnonzero(is_forgotten)]
     is_class = all(request.is_class for request in requests)
-    return Scenario(_written(rule), {"ids": ids}, is_forgotten, is_class=is_class)
+    return Scenario(stages(rule)[-1], {"ids": ids}, is_forgotten, is_class=is_class)
 
 
 def sequence(train: Split, rule: str, *, seed: int = 0) -> list[Scenario]:
@@ -69,6 +69,12 @@ def sequence(train: Split, rule: str, *, seed: int = 0) -> list[Scenario]:
         request = _request(train, kind, what, fresh)
         done.append(Scenario(part, request, gone, is_class=is_class))
     return done
+
+
+def stages(rule: str) -> list[str]:
+    """Return the rule up to each of its requests: what is gone after the first, the second, …"""
+    parts = [part.strip() for part in rule.split(THEN)]
+    return [f" {THEN} ".join(parts[: count + 1]) for count in range(len(parts))]
 
 
 def forget_digest(train: Split, found: Scenario) -> str:
@@ -167,6 +173,3 @@ def _request(train: Split, kind: str, what: str, fresh: Bools) -> dict[str, Any]
         return {"groups": [what]}
     return {"ids": [train.ids[i] for i in np.flatnonzero(fresh)]}
 
-
-def _written(rule: str) -> str:
-    return f" {THEN} ".join(part.strip() for part in rule.split(THEN))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from erasable.bench._families import GRAPH, GRAPH_ENCODER_LR_FACTOR
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError
@@ -23,8 +24,6 @@ from erasable.training import input_shape
 
 REDUCTIONS = ("prototypes", "neighbours", "rows", "gaussian")
 FRACTIONS = (0.05, 0.1, 1.0)
-_GRAPH = {"tiny": (1, 64), "laptop": (1, 512), "paper": (20, 1024)}
-_ADAPTING = 0.1
 
 Say = Callable[[str], None]
 
@@ -78,7 +77,7 @@ def run_std_cls(
     test = test_rows(data)
     if not seeds:
         raise ArgumentError("Expected at least one seed, but got none.")
-    if scale not in _GRAPH:
+    if scale not in GRAPH:
         raise ArgumentError(f"Expected preset tiny, laptop or paper, but got {scale!r}.")
     done: list[Run] = []
     for number, seed in enumerate(seeds, 1):
@@ -87,8 +86,8 @@ def run_std_cls(
             "data": data_settings(data),
             "preset": scale,
             "parameters": preset(scale, input_shape(data.train.X)),
-            "graph": {"epochs": _GRAPH[scale][0], "support_size": _GRAPH[scale][1]},
-            "graph_encoder_lr_factor": _ADAPTING,
+            "graph": {"epochs": GRAPH[scale][0], "support_size": GRAPH[scale][1]},
+            "graph_encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR,
             "fractions": list(FRACTIONS),
             "seed": seed,
         }
@@ -173,13 +172,13 @@ class _Seed:
 
     def _graph(self, spm: SPMClassifier) -> tuple[SPMClassifier, float]:
         """Return a model with a graph set encoder, adapted from the one without."""
-        epochs, support = _GRAPH[self._scale]
+        epochs, support = GRAPH[self._scale]
         model = SPMClassifier(
             **{**self._shared, "encoder": "auto", "encoder_options": None, "epochs": epochs},
             set_encoder="graph",
             support_size=support,
         )
-        start = {"init": spm, "encoder_lr_factor": _ADAPTING}
+        start = {"init": spm, "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR}
         return self._fitted("graph", model, {**self._names(), **start})
 
     def _fitted(self, name: str, model: Any, options: dict[str, Any]) -> tuple[Any, float]:

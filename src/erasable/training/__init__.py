@@ -2,6 +2,7 @@
 
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches
+from erasable.training._checkpoint import seconds_spent
 from erasable.training._config import Augmentation, TrainingConfig
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, as_images, input_shape
@@ -32,5 +33,6 @@ __all__ = [
     "augment",
     "epoch_batches",
     "input_shape",
+    "seconds_spent",
     "train",
 ]

@@ -20,10 +20,23 @@ _NAME = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run got: epochs done, and what each one measured."""
+    """How far a run got: epochs done, what each one measured, and how long they took."""
 
     epochs_done: int
     history: list[dict[str, float]]
+    seconds: float = 0.0
+
+
+def seconds_spent(folder: Path) -> float:
+    """Return how long the epochs of a run took, from its checkpoint.
+
+    Epochs before an interruption count; the part of an epoch that was lost by it does not.
+
+    Args:
+        folder: Where the checkpoint lies.
+    """
+    with safetensors.safe_open(folder / _NAME, "pt") as file:
+        return float((file.metadata() or {}).get("seconds", 0))
 
 
 class Checkpoint:
@@ -49,6 +62,7 @@ class Checkpoint:
             "identity": json.dumps(self._identity, sort_keys=True),
             "epochs_done": str(progress.epochs_done),
             "history": json.dumps(progress.history),
+            "seconds": repr(progress.seconds),
         }
         # Copies, because safetensors refuses layers that share their weights.
         copies = {k: v.clone(memory_format=torch.contiguous_format) for k, v in tensors.items()}
@@ -76,7 +90,8 @@ class Checkpoint:
         self._require_same(meta)
         network.load_state_dict(_part(tensors, "network."))
         _set_momenta(network, optimizer, _part(tensors, "momentum."))
-        return Progress(int(meta["epochs_done"]), json.loads(meta["history"]))
+        history = json.loads(meta["history"])
+        return Progress(int(meta["epochs_done"]), history, float(meta.get("seconds", 0)))
 
     def _require_same(self, meta: Mapping[str, str]) -> None:
         if meta.get("format") != _FORMAT:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,14 +68,16 @@ def train(
     module, optimizer = fabric.setup(network, _optimizer(network, config))
     saved = Checkpoint(checkpoint, identity) if checkpoint else None
     progress = (saved.restore(network, optimizer) if saved else None) or Progress(0, [])
-    history = list(progress.history)
+    history, seconds = list(progress.history), progress.seconds
     with Display(config.epochs, enabled=verbose, done=progress.epochs_done) as display:
         for epoch in range(progress.epochs_done, config.epochs):
+            start = time.perf_counter()
             with _seeded(config.seed, epoch):
                 run = _Epoch(fabric, module, optimizer, objective, config, display)
                 history.append(run(inputs, classes, epoch))
+            seconds += time.perf_counter() - start
             if saved:
-                saved.save(network, optimizer, Progress(epoch + 1, history))
+                saved.save(network, optimizer, Progress(epoch + 1, history, seconds))
     if not all(parameter.isfinite().all() for parameter in network.parameters()):
         raise StateError("Expected finite weights, but training has diverged. Use a smaller rate.")
     network.eval()
