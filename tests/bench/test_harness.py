@@ -91,13 +91,13 @@ def test_the_floor_is_between_two_oracles(harness, cells):
 
 
 def test_random_forget_sets_have_oracles_of_their_own_in_the_floor(harness):
-    assert harness._pairs("random:10%", [0, 1]) == [
+    assert harness.pairs("random:10%", [0, 1]) == [
         ((0, ORACLES), (0, 2 * ORACLES)),
         ((1, 1 + ORACLES), (1, 1 + 2 * ORACLES)),
     ]
-    assert harness._pairs(RULE, [0, 1, 2])[0] == ((0, ORACLES), (1, 1 + ORACLES))
-    assert len(harness._pairs(RULE, [0, 1, 2])) == 3
-    assert harness._pairs(RULE, [0]) == [((0, ORACLES), (0, 2 * ORACLES))]
+    assert harness.pairs(RULE, [0, 1, 2])[0] == ((0, ORACLES), (1, 1 + ORACLES))
+    assert len(harness.pairs(RULE, [0, 1, 2])) == 3
+    assert harness.pairs(RULE, [0]) == [((0, ORACLES), (0, 2 * ORACLES))]
 
 
 def test_a_method_that_diverges_is_a_cell_with_its_reason(harness):

@@ -4,14 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from erasable.bench._document import FORMS, Document, Picture
 from erasable.bench._harness import Harness
 from erasable.bench._runs import Runs
-from erasable.bench._sheet import FORMS, Figure, Sheet
+from erasable.bench._sequence import run_sequence, sequence_document
+from erasable.bench._sheet import Figure, Sheet
 from erasable.bench._unlearning import (
     class_groups,
+    graph_note,
     imagenet_groups,
     random_groups,
     run_unlearning,
+    unlearning_document,
 )
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError
@@ -46,15 +50,23 @@ def test_a_single_class_cannot_be_split():
 def made(tmp_path_factory):
     found = load_dataset("digits")
     data = replace(found, train=found.train.take(range(200)), test=found.test.take(range(120)))
-    harness = Harness(data, scale="tiny", runs=Runs(tmp_path_factory.mktemp("unlearning")))
+    said = []
+    runs = Runs(tmp_path_factory.mktemp("unlearning"))
+    harness = Harness(data, scale="tiny", runs=runs, say=said.append)
     groups = class_groups(harness.classes, single=1, is_cifar=True)[:1]
     kwargs = {"seeds": [0], "edits": ("ga",), "kinds": ("spm",), "is_tuned": False}
-    return run_unlearning(harness, groups, **kwargs), harness, groups, kwargs
+    kwargs["say"] = said.append
+    return run_unlearning(harness, groups, **kwargs), harness, groups, kwargs, said
 
 
 def test_a_table_has_oracles_originals_and_methods(made):
-    (sheets, _, searched), *_ = made
-    (sheet,) = sheets
+    compared, *_ = made
+    sheet, *details = compared.sheets
+    assert [d.title.partition(": ")[2] for d in details] == [
+        "where the gap lives",
+        "membership attacks",
+        "checks",
+    ]
     assert [row[0] for row in sheet.rows] == [
         "Parametric: Retrain (oracle), floor",
         "Parametric: untouched",
@@ -64,24 +76,85 @@ def test_a_table_has_oracles_originals_and_methods(made):
         "SPM: Deletion",
     ]
     assert all(len(row) == len(sheet.header) for row in sheet.rows)
-    assert searched == []
+    assert compared.searched == []
     assert sheet.rows[2][-3:] == ["18.48", "0.99", "94.20 / 94.36 / 88.34"]
 
 
 def test_the_headline_follows_from_the_cells(made):
-    (sheets, found, _), *_ = made
-    (title,) = found
-    cells = found[title].cells
+    compared, *_ = made
+    ((_, group),) = compared.found.items()
+    cells = group.cells
     gaps = {key: runs[0].result["compare"]["test"]["prediction_gap"] for key, runs in cells.items()}
     difference = 100 * (gaps["parametric", "ga"] - gaps["spm", "deletion"])
     word = "below" if difference >= 0 else "above"
-    assert f"PG_H {abs(difference):.2f} points {word}" in sheets[0].notes[0]
+    assert f"PG_H {abs(difference):.2f} points {word}" in compared.sheets[0].notes[0]
 
 
-def test_a_second_run_gives_the_same_table(made):
-    (sheets, *_), harness, groups, kwargs = made
-    again, *_ = run_unlearning(harness, groups, **kwargs)
-    assert [FORMS["md"](s) for s in again] == [FORMS["md"](s) for s in sheets]
+def test_a_second_run_gives_the_same_document(made):
+    compared, harness, groups, kwargs, said = made
+    assert any("in all; interrupted, the same command goes on" in line for line in said)
+    said.clear()
+    again = run_unlearning(harness, groups, **kwargs)
+    assert again == compared
+    assert said == []
+
+
+def test_where_the_gap_lives_adds_up(made):
+    compared, *_ = made
+    ((_, group),) = compared.found.items()
+    (run,) = group.cells["spm", "deletion"]
+    row = next(row for row in compared.sheets[1].rows if row[0] == "SPM: Deletion")
+    assert row[1].values == [run.result["compare"]["test_remaining"]["prediction_gap"]]
+    assert row[2].values == [run.result["compare"]["test_forgotten"]["prediction_gap"]]
+
+
+def test_the_claim_is_judged_in_words(made):
+    compared, *_ = made
+    assert "of 2 cells" in next(n for n in compared.sheets[0].notes if "vacuous" in n)
+
+
+def test_pictures_show_every_group(made):
+    compared, harness, *_ = made
+    document = unlearning_document("T", compared, harness.classes, "erasable tables cls_cifar")
+    assert [picture.name for picture in document.pictures] == ["floor", "time", "classes"]
+    assert all(picture.png.startswith(b"\x89PNG") for picture in document.pictures)
+    facts = "\n".join(document.facts)
+    assert "Command: erasable tables cls_cifar" in facts
+    assert "Preset: tiny" in facts
+
+
+def test_a_sequence_has_a_column_per_request(made):
+    _, harness, *_ = made
+    rule = "class:3 > random:5%"
+    found = run_sequence(harness, rule, seeds=[0], edits=["ga"], kinds=["spm"])
+    document = sequence_document(found, "erasable tables sequence")
+    gaps, times = document.sheets
+    assert gaps.header[1:] == ["after 1: class:3", "after 2: random:5%"]
+    assert [row[0] for row in gaps.rows] == [
+        "Parametric: Retrain (oracle), floor",
+        "Parametric: GA",
+        "SPM: Retrain (oracle), floor",
+        "SPM: Deletion",
+    ]
+    assert [row[0] for row in times.rows] == ["Parametric: GA", "SPM: Deletion"]
+    steps = found.runs["spm", "deletion"][0].result["steps"]
+    assert gaps.rows[3][2].values == [steps[1]["compare"]["test"]["prediction_gap"]]
+    assert "PG_H of SPM deletion goes from" in gaps.notes[0]
+
+
+def test_a_sequence_that_diverges_says_so(made):
+    _, harness, *_ = made
+    found = run_sequence(harness, "class:3 > class:4", seeds=[0], edits=[], kinds=["spm"])
+    (run,) = found.runs["spm", "deletion"]
+    found.runs["spm", "deletion"] = [replace(run, result={"steps": [], "failed": "diverged"})]
+    document = sequence_document(found, "c")
+    assert document.sheets[0].rows[1] == ["SPM: Deletion", "diverged", "diverged"]
+
+
+def test_the_graph_encoder_is_compared_by_accuracy(made):
+    _, harness, groups, *_ = made
+    found = run_unlearning(harness, groups, seeds=[0], edits=(), kinds=("spm", "gnn"))
+    assert "with a graph set encoder" in graph_note(found)
 
 
 # -- forms ----------------------------------------------------------------------------------------
@@ -103,12 +176,28 @@ def test_a_figure_is_mean_spread_value_and_multiple_of_the_floor():
     assert Figure([0.5], 0.0).text() == "0.50"
 
 
-def test_every_form_holds_the_figures(sheet):
-    texts = {name: form(sheet) for name, form in FORMS.items()}
+def test_every_form_holds_the_figures(sheet, tmp_path):
+    picture = Picture("gap", "A <picture>", b"\x89PNG")
+    document = Document("T", "Level: memory.", [sheet, sheet], ["Seeds: 0"], [picture])
+    texts = {}
+    for form in FORMS:
+        document.write(tmp_path / f"page.{form}")
+        texts[form] = (tmp_path / f"page.{form}").read_text()
     assert "| a & b_c \\| d <e> | 20.0 ± 14.1 (90.0), 2.0 × floor |" in texts["md"]
+    assert "![A <picture>](page-gap.png)" in texts["md"]
+    assert (tmp_path / "page-gap.png").read_bytes() == picture.png
     assert r"a \& b\_c | d <e> & 20.0 $\pm$ 14.1 (90.0), 2.0 $\times$ floor \\" in texts["tex"]
     assert "<td>a &amp; b_c | d &lt;e&gt;</td>" in texts["html"]
+    assert "data:image/png;base64," in texts["html"]
+    assert all("Seeds: 0" in texts[form] for form in ("md", "tex", "html"))
     lines = texts["csv"].splitlines()
     assert lines[0] == "table,model,figure,mean,spread,count,floor,beside"
     assert lines[1].startswith("Title,a & b_c | d <e>,ΔUA (UA) %,0.2,0.14142135623730")
     assert lines[2] == "Title,none,ΔUA (UA) %,nan,,0,,"
+    assert len(lines) == 5
+
+
+def test_an_unknown_form_is_refused(sheet, tmp_path):
+    with pytest.raises(ArgumentError, match="ends in 'md', 'csv', 'tex', 'html'"):
+        Document("T", "", [sheet], []).write(tmp_path / "page.pdf")
+    assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 from erasable.bench._compare import Answers, Comparison, Gaps
 from erasable.bench._demo import DemoResult, run_demo
+from erasable.bench._document import FORMS, Document, require_form
 from erasable.bench._exact import ExactSettings, run_exact
 from erasable.bench._exact_shadows import ExactShadows
 from erasable.bench._figures import share_png
@@ -13,32 +14,39 @@ from erasable.bench._pages import exact_page, gap_page, share_page, std_cls_page
 from erasable.bench._report import write_report
 from erasable.bench._runs import Run, Runs
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
+from erasable.bench._sequence import run_sequence, sequence_document
 from erasable.bench._shadow_sets import Margins, ShadowMaker, ShadowSets
 from erasable.bench._shadows import Progress, ShadowMargins, ShadowRecord, shadow_margins
 from erasable.bench._share import run_share
-from erasable.bench._sheet import FORMS, Sheet
+from erasable.bench._sheet import Sheet
 from erasable.bench._std_cls import collect, run_std_cls
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
 from erasable.bench._tune import tune
 from erasable.bench._unlearning import (
+    DELETIONS,
     EDITS,
+    Compared,
     Group,
     class_groups,
+    graph_note,
     imagenet_groups,
     random_groups,
     run_unlearning,
+    unlearning_document,
 )
-from erasable.bench._unlearning_sheets import unlearning_page
 from erasable.bench._votes_page import votes_page
 
 __all__ = [
+    "DELETIONS",
     "EDITS",
     "FORMS",
     "Answers",
     "Cell",
+    "Compared",
     "Comparison",
     "DemoResult",
+    "Document",
     "ExactSettings",
     "ExactShadows",
     "Gap",
@@ -62,6 +70,7 @@ __all__ = [
     "collect_gaps",
     "exact_page",
     "gap_page",
+    "graph_note",
     "group_scenario",
     "imagenet_groups",
     "load_answers",
@@ -71,20 +80,23 @@ __all__ = [
     "random_groups",
     "random_scenario",
     "render_table",
+    "require_form",
     "run_demo",
     "run_exact",
     "run_gap",
+    "run_sequence",
     "run_share",
     "run_std_cls",
     "run_teaser",
     "run_unlearning",
     "score",
+    "sequence_document",
     "shadow_margins",
     "share_page",
     "share_png",
     "std_cls_page",
     "tune",
-    "unlearning_page",
+    "unlearning_document",
     "votes_page",
     "write_report",
 ]

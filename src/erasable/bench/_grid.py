@@ -1,12 +1,13 @@
 """Which cells a table is made of, and doing them: in order, resumable, told how long it takes."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from erasable.baselines import Method, SGDMethod
-from erasable.bench._harness import BUDGETS, Cell, Harness
+from erasable.baselines import Method
+from erasable.bench._harness import Cell, Harness
 from erasable.bench._runs import Run
 from erasable.errors import ErasableError
 
@@ -46,6 +47,7 @@ class Found:
 
     Attributes:
         cells: Runs by (kind, method), in the order of seeds and rules.
+        originals: Runs of the originals, by kind.
         untouched: Runs of originals to which nothing was done, by kind.
         oracles: Runs of the oracles, by kind.
         floors: Gaps between oracles, by kind.
@@ -53,6 +55,7 @@ class Found:
     """
 
     cells: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
+    originals: dict[str, list[Run]] = field(default_factory=dict)
     untouched: dict[str, list[Run]] = field(default_factory=dict)
     oracles: dict[str, list[Run]] = field(default_factory=dict)
     floors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -60,9 +63,11 @@ class Found:
 
     @property
     def runs(self) -> list[Run]:
-        """Every run."""
-        groups = [*self.cells.values(), *self.untouched.values(), *self.oracles.values()]
-        return [run for group in groups for run in group]
+        """Every run, each once."""
+        by_kind = (self.cells, self.originals, self.untouched, self.oracles)
+        groups = [runs for part in by_kind for runs in part.values()]
+        each = {json.dumps(run.settings, sort_keys=True): run for group in groups for run in group}
+        return list(each.values())
 
 
 def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict[str, Found]:
@@ -100,40 +105,10 @@ def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict
 def _references(harness: Harness, plan: Plan, found: Found, kind: str, rules: list[str]) -> None:
     """Add originals to which nothing was done, oracles and floors."""
     for seed in plan.seeds:
+        found.originals.setdefault(kind, []).append(harness.original_run(kind, seed))
         for rule in rules:
             found.untouched.setdefault(kind, []).append(harness.untouched(kind, rule, seed))
             found.oracles.setdefault(kind, []).append(harness.oracle_run(kind, rule, seed))
     for rule in rules:
         pairs = harness.floor(kind, rule, plan.seeds).result["pairs"]
         found.floors.setdefault(kind, []).extend(pairs)
-
-
-def expected_seconds(plan: Plan, harness: Harness, per_row: float, scale: str) -> float:
-    """Estimate how long a plan takes from nothing.
-
-    Args:
-        plan: What is compared.
-        harness: Knows the rows and the training.
-        per_row: Seconds per row of a training step.
-        scale: The preset.
-    """
-    rows, epochs = harness.rows, harness.epochs
-    passes = 0.0
-    families = {harness.family(kind) for kind in plan.kinds}
-    for rules in plan.groups.values():
-        for rule in rules:
-            for seed in plan.seeds:
-                gone = float(harness.scenario(rule, seed).is_forgotten.mean())
-                passes += len(families) * epochs * (1 - gone)
-                for _, method in plan.methods:
-                    passes += _passes(method, gone, BUDGETS[scale].epochs)
-    passes += len(families) * len(plan.seeds) * epochs
-    return passes * rows * per_row
-
-
-def _passes(method: Method, gone: float, epochs: int | None) -> float:
-    """Return how often a method passes over the rows, as a multiple of all of them."""
-    if not isinstance(method, SGDMethod):
-        return 0.0
-    share = {"forget": gone, "retain": 1 - gone}
-    return sum(share[name] for name in method.reads) * (method.epochs if epochs is None else epochs)

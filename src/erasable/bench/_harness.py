@@ -24,7 +24,7 @@ from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.bench._scenarios import Scenario
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError, listing
-from erasable.models import preset
+from erasable.models import ParametricClassifier, preset
 from erasable.training import input_shape
 
 ORACLES = 1000
@@ -83,6 +83,7 @@ class Harness:
         self.classes: list[Any] = sorted(set(data.train.y.tolist()))
         self._originals: dict[tuple[str, int], Trained] = {}
         self._embedded: dict[tuple[str, int], tuple[Embedded, float]] = {}
+        self._scenarios: dict[tuple[str, int], Scenario] = {}
 
     # -- cells -----------------------------------------------------------------------------------
 
@@ -92,21 +93,16 @@ class Harness:
         A method that diverges is a finished cell with its reason and without a score.
         """
         found = self.scenario(cell.rule, cell.seed)
-        settings = {
-            **self._cell_settings("cell", cell),
-            "forget": forget_digest(self._train, found),
-        }
+        settings = self._cell_of(cell)
 
-        def work(_: Path) -> dict[str, Any]:
-            self._oracle_first(cell.kind, [cell.rule], cell.seed)
-            self._say(f"{cell.method.name} on {cell.kind}: {cell.rule}, seed {cell.seed}")
+        def work() -> dict[str, Any]:
             original = self.original(KINDS[cell.kind], cell.seed).models[cell.kind]
             try:
                 return self._step(cell, original, cell.rule, self._parts(found)[0])[1]
             except DivergedError as error:
                 return {"failed": str(error)}
 
-        return self._runs.run(settings, work)
+        return self._after_references(settings, work, cell.kind, [cell.rule], cell.seed)
 
     def sequence(self, cell: Cell) -> Run:
         """Do the requests of a rule one after the other, each on the model that the last one left.
@@ -120,9 +116,7 @@ class Harness:
             "forget": [forget_digest(self._train, self.scenario(r, cell.seed)) for r in rules],
         }
 
-        def work(_: Path) -> dict[str, Any]:
-            self._oracle_first(cell.kind, rules, cell.seed)
-            self._say(f"{cell.method.name} on {cell.kind}: {cell.rule}, seed {cell.seed}")
+        def work() -> dict[str, Any]:
             model = self.original(KINDS[cell.kind], cell.seed).models[cell.kind]
             gone = np.zeros(len(self._train), bool)
             steps: list[dict[str, Any]] = []
@@ -137,12 +131,26 @@ class Harness:
                 gone = found.is_forgotten
             return {"steps": steps}
 
-        return self._runs.run(settings, work)
+        return self._after_references(settings, work, cell.kind, rules, cell.seed)
 
-    def _oracle_first(self, kind: str, rules: list[str], seed: int) -> None:
-        """Train oracles before an edit is timed."""
+    def _after_references(
+        self,
+        settings: dict[str, Any],
+        work: Callable[[], dict[str, Any]],
+        kind: str,
+        rules: list[str],
+        seed: int,
+    ) -> Run:
+        """Return a finished run, or do the work; original and oracles are runs of their own."""
+        done = self._runs.find(settings)
+        if done is not None:
+            return done
+        self.original_run(kind, seed)
         for rule in rules:
             self.oracle(KINDS[kind], rule, seed)
+        what = settings.get("method", settings["what"])
+        self._say(f"{what} on {kind}: {rules[-1]}, seed {seed}")
+        return self._runs.run(settings, lambda _: work())
 
     def _step(self, cell: Cell, model: Any, rule: str, forget: Split) -> tuple[Any, dict[str, Any]]:
         """Unlearn some rows and compare with the oracle of all that is gone by then."""
@@ -180,17 +188,18 @@ class Harness:
             "forget": forget_digest(self._train, found),
         }
 
-        def work(_: Path) -> dict[str, Any]:
-            self.oracle(KINDS[kind], rule, seed)
+        def work() -> dict[str, Any]:
             oracle = self.oracle_predictions(kind, rule, seed)
-            answers = self._ask(self.original(KINDS[kind], seed).models[kind], None)
+            model = self.original(KINDS[kind], seed).models[kind]
+            reads = hasattr(model, "memory")
+            answers = self._ask(model, self._encoded(kind, seed)[0] if reads else None)
             evaluation = self._evaluation(found)
             return {
                 "compare": evaluation.compare(answers, oracle),
                 "attacks": evaluation.attacks(answers),
             }
 
-        return self._runs.run(settings, work)
+        return self._after_references(settings, work, kind, [rule], seed)
 
     def floor(self, kind: str, rule: str, seeds: list[int]) -> Run:
         """Compare oracles of different seeds with each other.
@@ -200,11 +209,13 @@ class Harness:
         """
         settings = {**self._settings("floor", kind, None), "rule": rule, "seeds": seeds}
 
+        for pair in self.pairs(rule, seeds) if self._runs.find(settings) is None else ():
+            for rule_seed, seed in pair:
+                self.oracle(KINDS[kind], rule, rule_seed, seed=seed)
+
         def work(_: Path) -> dict[str, Any]:
             pairs = []
-            for first, second in self._pairs(rule, seeds):
-                for rule_seed, seed in (first, second):
-                    self.oracle(KINDS[kind], rule, rule_seed, seed=seed)
+            for first, second in self.pairs(rule, seeds):
                 answers = [
                     self.oracle_predictions(kind, rule, rule_seed, seed=seed)
                     for rule_seed, seed in (first, second)
@@ -215,7 +226,7 @@ class Harness:
 
         return self._runs.run(settings, work)
 
-    def _pairs(self, rule: str, seeds: list[int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    def pairs(self, rule: str, seeds: list[int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Return pairs of (seed of the rule, seed of the oracle) with the same forget set."""
         digests = {s: forget_digest(self._train, self.scenario(rule, s)) for s in seeds}
         if len(set(digests.values())) == 1 and len(seeds) > 1:
@@ -251,13 +262,56 @@ class Harness:
         """Epochs of a training."""
         return int(self._parameters["epochs"])
 
+    @property
+    def scale(self) -> str:
+        """The preset."""
+        return self._scale
+
     def family(self, kind: str) -> str:
         """Return what is trained for a kind of model."""
         return KINDS[kind]
 
+    def original_run(self, kind: str, seed: int) -> Run:
+        """Return the run of an original: how long it trained and how good it is."""
+        family = KINDS[kind]
+
+        def work(_: Path) -> dict[str, Any]:
+            made = self.original(family, seed)
+            accuracies = {
+                name: float(np.mean(model.predict(self._test.X) == self._test.y))
+                for name, model in made.models.items()
+            }
+            return {"seconds": made.seconds, "accuracies": accuracies}
+
+        return self._runs.run(self._settings("original", family, seed), work)
+
     def oracle_run(self, kind: str, rule: str, seed: int) -> Run:
         """Return the run of the oracle that cells of a seed are compared with."""
         return self.oracle(KINDS[kind], rule, seed)
+
+    def has_cell(self, cell: Cell) -> bool:
+        """Return whether a cell is finished."""
+        return self._runs.find(self._cell_of(cell)) is not None
+
+    def has_original(self, family: str, seed: int) -> bool:
+        """Return whether an original is finished."""
+        return self._runs.find(self._settings("original", family, seed)) is not None
+
+    def has_oracle(self, family: str, rule: str, rule_seed: int, seed: int) -> bool:
+        """Return whether an oracle is finished."""
+        settings = self._oracle_settings(family, self.scenario(rule, rule_seed), seed)
+        return self._runs.find(settings) is not None
+
+    def seconds_per_pass(self) -> float:
+        """Measure how long one pass of training over all rows takes, on a few batches."""
+        few = self._train.take(range(min(len(self._train), 4 * self._parameters["batch_size"])))
+        probe = ParametricClassifier(**{**self._parameters, "epochs": 1}, random_state=0)
+        seconds = []
+        for _ in range(2):  # the first one warms up
+            start = time.perf_counter()
+            probe.fit(few.X, few.y, classes=self.classes)
+            seconds.append(time.perf_counter() - start)
+        return min(seconds) * len(self._train) / len(few)
 
     # -- models ----------------------------------------------------------------------------------
 
@@ -317,7 +371,10 @@ class Harness:
 
     def scenario(self, rule: str, seed: int) -> Scenario:
         """Return what a rule forgets."""
-        return scenario(self._train, rule, seed=seed)
+        key = rule, seed
+        if key not in self._scenarios:
+            self._scenarios[key] = scenario(self._train, rule, seed=seed)
+        return self._scenarios[key]
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -381,6 +438,10 @@ class Harness:
             "method_settings": cell.method.settings,
             "budget": vars(BUDGETS[self._scale]),
         }
+
+    def _cell_of(self, cell: Cell) -> dict[str, Any]:
+        digest = forget_digest(self._train, self.scenario(cell.rule, cell.seed))
+        return {**self._cell_settings("cell", cell), "forget": digest}
 
     def _oracle_settings(self, family: str, found: Scenario, seed: int) -> dict[str, Any]:
         return {

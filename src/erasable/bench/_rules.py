@@ -72,7 +72,7 @@ def sequence(train: Split, rule: str, *, seed: int = 0) -> list[Scenario]:
 
 
 def stages(rule: str) -> list[str]:
-    """Return the rule up to each of its requests: what is gone after the first, the second, …"""
+    """Return the rule up to each of its requests: what is gone after the first, and so on."""
     parts = [part.strip() for part in rule.split(THEN)]
     return [f" {THEN} ".join(parts[: count + 1]) for count in range(len(parts))]
 
@@ -172,4 +172,3 @@ def _request(train: Split, kind: str, what: str, fresh: Bools) -> dict[str, Any]
     if kind == "group":
         return {"groups": [what]}
     return {"ids": [train.ids[i] for i in np.flatnonzero(fresh)]}
-

@@ -1,11 +1,10 @@
-"""A table of figures, and every form it is shown in: text, Markdown, CSV, LaTeX, HTML."""
+"""A table of figures, and the forms it is shown in: text, Markdown, CSV, LaTeX."""
 
 import csv
-import html
 import io
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -115,20 +114,9 @@ class Sheet:
         lines += [" & ".join(_tex(_text(entry)) for entry in row) + r" \\" for row in self.rows]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
-    def html(self) -> str:
-        """Return a ``table`` element with its notes."""
-        return "\n".join(self._html())
-
-    def _html(self) -> Iterator[str]:
-        yield f"<h2>{html.escape(self.title)}</h2>"
-        yield "<table>"
-        yield "<tr>" + "".join(f"<th>{html.escape(word)}</th>" for word in self.header) + "</tr>"
-        for row in self.rows:
-            cells = "".join(f"<td>{html.escape(_text(entry))}</td>" for entry in row)
-            yield f"<tr>{cells}</tr>"
-        yield "</table>"
-        for note in self.notes:
-            yield f"<p>{html.escape(note)}</p>"
+    def texts(self) -> list[list[str]]:
+        """Return the rows as a person reads them."""
+        return [[_text(entry) for entry in row] for row in self.rows]
 
     def show(self, console: Console) -> None:
         """Print the table to a terminal."""
@@ -140,15 +128,6 @@ class Sheet:
         console.print(table)
         for note in self.notes:
             console.print(note)
-
-
-FORMS: dict[str, Callable[[Sheet], str]] = {
-    "md": lambda sheet: "\n".join(sheet.markdown()),
-    "csv": Sheet.csv,
-    "tex": Sheet.latex,
-    "html": Sheet.html,
-}
-"""From a sheet to a file's text, by the ending of its name."""
 
 
 def _text(entry: Entry) -> str:

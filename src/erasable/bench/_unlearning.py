@@ -5,8 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from erasable.baselines import Method, get_method
+from erasable.baselines import methods as known_methods
+from erasable.bench._document import Document, origin
+from erasable.bench._forecast import duration, seconds_left
 from erasable.bench._grid import Found, Plan, run_plan
-from erasable.bench._harness import Harness
+from erasable.bench._harness import Cell, Harness
 from erasable.bench._paper import (
     FIVE_CLASSES,
     IMAGENET,
@@ -15,9 +18,11 @@ from erasable.bench._paper import (
     RANDOM_50,
     PaperRow,
 )
-from erasable.bench._sheet import Sheet
-from erasable.bench._tune import tune
-from erasable.bench._unlearning_sheets import unlearning_sheet
+from erasable.bench._runs import Run
+from erasable.bench._sheet import Figure, Sheet
+from erasable.bench._tune import combinations, tune
+from erasable.bench._unlearning_figures import unlearning_pictures
+from erasable.bench._unlearning_sheets import detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError
 
 EDITS = ("ga", "ft", "iu", "be", "bs", "l1_sparse", "salun", "munba")
@@ -107,6 +112,26 @@ def imagenet_groups(classes: list[Any], *, single: int) -> list[Group]:
     return [replace(one, paper=IMAGENET)]
 
 
+@dataclass(frozen=True)
+class Compared:
+    """What the tables of some groups are made of.
+
+    Attributes:
+        sheets: Its tables.
+        found: What was measured, by the title of its table.
+        searched: What tuning tried and chose.
+    """
+
+    sheets: list[Sheet]
+    found: dict[str, Found]
+    searched: list[dict[str, Any]]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run."""
+        return [run for group in self.found.values() for run in group.runs]
+
+
 def run_unlearning(
     harness: Harness,
     groups: list[Group],
@@ -116,8 +141,8 @@ def run_unlearning(
     kinds: tuple[str, ...] = DELETIONS,
     is_tuned: bool = True,
     say: Say = lambda _: None,
-) -> tuple[list[Sheet], dict[str, Found], list[dict[str, Any]]]:
-    """Tune, unlearn and compare; return tables, runs, and what was searched.
+) -> Compared:
+    """Tune, unlearn and compare.
 
     Args:
         harness: Makes and keeps models.
@@ -129,6 +154,7 @@ def run_unlearning(
             otherwise settings are as published.
         say: Where remarks on the progress go.
     """
+    _forecast(harness, groups, seeds, edits, kinds, is_tuned=is_tuned, say=say)
     sheets: list[Sheet] = []
     found: dict[str, Found] = {}
     searched: list[dict[str, Any]] = []
@@ -137,15 +163,103 @@ def run_unlearning(
         for name in edits:
             settings: dict[str, Any] = {}
             if is_tuned:
-                rule, seed = group.tuning_rule, group.tuning_seed
-                searched.append(tune(harness, name, rule=rule, seed=seed, say=say))
+                searched.append(_tune(harness, name, group, say))
                 settings = searched[-1]["chosen"]
             methods.append(("parametric", get_method(name, **settings)))
         methods += [(kind, get_method("deletion")) for kind in kinds]
         plan = Plan({group.title: group.rules}, methods, seeds)
         found |= run_plan(harness, plan, say=say)
         sheets.append(unlearning_sheet(group.title, found[group.title], group.paper))
-    return sheets, found, searched
+        sheets += detail_sheets(group.title, found[group.title])
+    return Compared(sheets, found, searched)
+
+
+def unlearning_document(title: str, made: Compared, classes: list[Any], command: str) -> Document:
+    """Return tables and pictures with where their figures come from.
+
+    Args:
+        title: Title of the document.
+        made: What was compared.
+        classes: Labels of all classes.
+        command: The command that made it.
+    """
+    facts = [*origin(made.runs, command), *map(tuned_fact, made.searched)]
+    pictures = unlearning_pictures(made.found, classes)
+    return Document(title, INTRODUCTION, made.sheets, facts, pictures)
+
+
+INTRODUCTION = (
+    "Level of forgetting: `memory` for KNN and SPM deletion (the weights were trained on all "
+    "rows), `exact` for SISA, whose shards are trained again. Methods that edit weights have no "
+    "level: how much they forget is what is measured. Gaps are to an oracle of the same kind, "
+    "retrained without the forget set; multiples are of the floor, the gap between two oracles of "
+    "different seeds. UA is the error rate on the forget set. Values are mean ± standard deviation "
+    "over seeds and scenarios."
+)
+
+
+def graph_note(made: Compared) -> str:
+    """Compare the accuracy of semi-parametric originals with and without a graph set encoder."""
+    runs = {run.settings["seed"]: run for run in made.runs if run.settings["what"] == "original"}
+    by_kind: dict[str, dict[int, float]] = {}
+    for run in made.runs:
+        if run.settings["what"] == "original":
+            for kind, value in run.result["accuracies"].items():
+                by_kind.setdefault(kind, {})[run.settings["seed"]] = 100 * value
+    plain, graph = (Figure([by_kind[kind][s] for s in sorted(runs)]) for kind in ("spm", "gnn"))
+    return (
+        f"Test accuracy of the originals: prototypes {plain.text()}, with a graph set encoder "
+        f"{graph.text()}. The paper has 94.1 and 94.4 on CIFAR-10."
+    )
+
+
+def tuned_fact(entry: dict[str, Any]) -> str:
+    """Return what tuning a method tried and chose, in words."""
+    chosen = ", ".join(f"{name} {value}" for name, value in entry["chosen"].items())
+    return (
+        f"Tuned on {entry['rule']}, original of seed {entry['seed']}: {entry['method']}, "
+        f"{len(entry['searched'])} settings tried, chosen {chosen or 'the published ones'}"
+    )
+
+
+def _forecast(
+    harness: Harness,
+    groups: list[Group],
+    seeds: list[int],
+    edits: tuple[str, ...],
+    kinds: tuple[str, ...],
+    *,
+    is_tuned: bool,
+    say: Say,
+) -> None:
+    """Say how long it will take, before it starts."""
+    cells: list[Cell] = []
+    floors: list[tuple[str, str, list[int]]] = []
+    for group in groups:
+        methods = [(kind, get_method("deletion")) for kind in kinds]
+        for name in edits:
+            trials = _trials(name, group) if is_tuned else []
+            cells += trials
+            is_known = bool(trials) and all(map(harness.has_cell, trials))
+            chosen = _tune(harness, name, group)["chosen"] if is_known else {}
+            methods.append(("parametric", get_method(name, **chosen)))
+        for kind, method in methods:
+            cells += [Cell(kind, method, rule, seed) for seed in seeds for rule in group.rules]
+            floors += [(kind, rule, seeds) for rule in group.rules]
+    seconds = seconds_left(harness, cells, floors)
+    if seconds:
+        say(f"About {duration(seconds)} in all; interrupted, the same command goes on.")
+
+
+def _trials(name: str, group: Group) -> list[Cell]:
+    return [
+        Cell("parametric", get_method(name, **settings), group.tuning_rule, group.tuning_seed)
+        for settings in combinations(known_methods()[name])
+    ]
+
+
+def _tune(harness: Harness, name: str, group: Group, say: Say = lambda _: None) -> dict[str, Any]:
+    return tune(harness, name, rule=group.tuning_rule, seed=group.tuning_seed, say=say)
 
 
 def _classes(labels: list[Any]) -> str:

@@ -1,6 +1,5 @@
 """Tables of the unlearning benchmark, made of finished cells alone."""
 
-import html
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 from erasable.bench._grid import Found
 from erasable.bench._paper import PaperRow
 from erasable.bench._runs import Run
-from erasable.bench._sheet import FORMS, Entry, Figure, Sheet
+from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.metrics import ATTACKS
 
 TITLES = {
     "retrain": "Retrain (oracle)",
@@ -58,19 +58,174 @@ def unlearning_sheet(
     for kind in found.oracles:
         floor = _floors(found, kind)
         rows.append(_oracle_row(found, kind))
-        rows.append(_row(f"{KIND_TITLES[kind]}: untouched", found.untouched[kind], floor))
-        rows += [
-            _row(f"{KIND_TITLES[kind]}: {TITLES.get(method, method)}", runs, floor)
-            for (own, method), runs in found.cells.items()
-            if own == kind
-        ]
+        rows += [_row(name, runs, floor) for name, runs in _lines(found, kind)]
     header = list(_HEADER)
     if paper:
         header += _PAPER_HEADER
         keys = _keys(found)
         rows = [[*row, *_facing(paper.get(key))] for row, key in zip(rows, keys, strict=True)]
-    notes = [*_headline(found), *_failures(found)]
+    notes = [*_headline(found), *_vacuous(found), *_failures(found)]
     return Sheet(title, header, rows, notes)
+
+
+def detail_sheets(title: str, found: Found) -> list[Sheet]:
+    """Return the tables behind a group's main one.
+
+    Where the gap lives (for forgotten classes), what membership attacks find, and what a reader may
+    want to check: retained rows that may not read themselves, time with re-encoding, drift.
+
+    Args:
+        title: Title of the main table.
+        found: What was measured.
+    """
+    sheets = [_attack_sheet(title, found), _check_sheet(title, found)]
+    pairs = [pair for kind in found.floors for pair in found.floors[kind]]
+    if all("test_remaining" in pair for pair in pairs):
+        sheets.insert(0, _location_sheet(title, found))
+    return sheets
+
+
+def _location_sheet(title: str, found: Found) -> Sheet:
+    rows: list[list[Entry]] = []
+    parts = ("test_remaining", "test_forgotten")
+    metrics = (("prediction_gap", 100, 2), ("kl_oracle_unlearned", 1, 3))
+    for kind in found.oracles:
+        pairs = found.floors[kind]
+        floors = {
+            (part, metric): statistics.fmean(p[part][metric] for p in pairs)
+            for part in parts
+            for metric, *_ in metrics
+        }
+        line: list[Entry] = [f"{KIND_TITLES[kind]}: {TITLES['retrain']}, floor"]
+        line += [
+            Figure([p[part][metric] for p in pairs], None, scale, digits)
+            for metric, scale, digits in metrics
+            for part in parts
+        ]
+        rows.append(line)
+        for name, runs in _lines(found, kind):
+            compared = [run.result["compare"] for run in _scored(runs)]
+            entries: list[Entry] = [name]
+            for metric, scale, digits in metrics:
+                for part in parts:
+                    values = [c[part][metric] for c in compared]
+                    entries.append(Figure(values, floors[part, metric], scale, digits))
+            rows.append(entries)
+    header = ["model and method"]
+    header += [
+        f"{name}, {of} classes"
+        for name in ("PG_H %", "KL(oracle, unlearned)")
+        for of in ("remaining", "forgotten")
+    ]
+    note = (
+        "Test images of classes that remain and of those that were forgotten, apart. Deletion "
+        "drops a prototype and leaves the odds between the other classes as they were; an oracle "
+        "has learnt other features, too. On images of a forgotten class no answer is right, and "
+        "oracles of different seeds differ there themselves: that is the floor."
+    )
+    return Sheet(f"{title}: where the gap lives", header, rows, [note])
+
+
+def _attack_sheet(title: str, found: Found) -> Sheet:
+    rows: list[list[Entry]] = []
+    for kind in found.oracles:
+        own = [run.result["kinds"][kind]["attacks"] for run in found.oracles[kind]]
+        rows.append([f"{KIND_TITLES[kind]}: {TITLES['retrain']}", *_attacked(own)])
+        rows += [
+            [name, *_attacked([run.result["attacks"] for run in _scored(runs)])]
+            for name, runs in _lines(found, kind)
+        ]
+    header = ["model and method"]
+    header += [
+        f"{attack.replace('_', ' ')}: {what}" for attack in ATTACKS for what in ("AUC", "TPR %")
+    ]
+    note = (
+        "Forgotten rows against test rows (of the same classes if classes are forgotten): AUC "
+        "above 0.5 means that forgotten rows look more like members; TPR at 1 % false positives. "
+        "A good method has the oracle's value, not 0.5."
+    )
+    return Sheet(f"{title}: membership attacks", header, rows, [note])
+
+
+def _attacked(found: list[dict[str, dict[str, float]]]) -> list[Entry]:
+    entries: list[Entry] = []
+    for attack in ATTACKS:
+        entries.append(Figure([f[attack]["auc"] for f in found], digits=3))
+        entries.append(Figure([f[attack]["tpr"] for f in found], scale=100, digits=1))
+    return entries
+
+
+def _check_sheet(title: str, found: Found) -> Sheet:
+    rows: list[list[Entry]] = []
+    for kind in found.oracles:
+        for name, runs in _lines(found, kind):
+            results = [run.result for run in _scored(runs)]
+            values = [result["compare"]["values"] for result in results]
+            left_out = [v["ra_left_out"] for v in values if "ra_left_out" in v]
+            seconds = [r["seconds"] for r in results if "seconds" in r]
+            again = [r["seconds_reencoding"] for r in results if "seconds" in r]
+            drift = [
+                r["figures"]["batch_norm_drift"]
+                for r in results
+                if "batch_norm_drift" in r.get("figures", {})
+            ]
+            rows.append(
+                [
+                    name,
+                    Figure([v["ra"] for v in values], scale=100),
+                    Figure(left_out, scale=100),
+                    Figure(seconds, digits=3),
+                    Figure(again, digits=3),
+                    Figure(drift, digits=3),
+                ]
+            )
+    header = [
+        "model and method",
+        "RA %",
+        "RA %, own row left out",
+        "seconds",
+        "seconds with re-encoding",
+        "drift of batch norm",
+    ]
+    note = (
+        "The paper lets a retained row read itself; left out, it may not. Seconds are those of the "
+        "edit; with re-encoding, as if embeddings of the retained rows had not been kept. Drift is "
+        "how far running means moved, in standard deviations."
+    )
+    return Sheet(f"{title}: checks", header, rows, [note])
+
+
+def _lines(found: Found, kind: str) -> list[tuple[str, list[Run]]]:
+    """Return the lines of a kind of model below its oracle's: name and runs."""
+    lines = [(f"{KIND_TITLES[kind]}: untouched", found.untouched[kind])]
+    lines += [
+        (f"{KIND_TITLES[kind]}: {TITLES.get(method, method)}", runs)
+        for (own, method), runs in found.cells.items()
+        if own == kind
+    ]
+    return lines
+
+
+def _scored(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if "failed" not in run.result]
+
+
+def _vacuous(found: Found) -> list[str]:
+    """Say how often the paper's right-hand bound says nothing."""
+    claims = [
+        run.result["compare"]["claim"] for runs in found.cells.values() for run in _scored(runs)
+    ]
+    if not claims:
+        return []
+    bounds = [claim["bound"] for claim in claims]
+    vacuous = sum(bound is None or bound >= 1 for bound in bounds)
+    finite = [bound for bound in bounds if bound is not None]
+    smallest = f"; the smallest bound is {min(finite):,.1f}" if finite else ""
+    margin = max(claim["margin"] for claim in claims)
+    return [
+        f"The bound √2/γ_min · √KL on PG_H is vacuous (1 or more) in {vacuous} of {len(bounds)} "
+        f"cells{smallest}: oracles have near ties, γ_min is at most {margin:.1g} here."
+    ]
 
 
 def _keys(found: Found) -> list[tuple[str, str]]:
@@ -178,59 +333,3 @@ def _facing(row: PaperRow | None) -> list[Entry]:
     if row is None:
         return ["", "", ""]
     return [f"{row.pg_h:.2f}", f"{row.pg_s:.2f}", f"{row.ua:.2f} / {row.ra:.2f} / {row.ta:.2f}"]
-
-
-def unlearning_page(
-    form: str,
-    sheets: Sequence[Sheet],
-    found: dict[str, Found],
-    searched: Sequence[dict[str, Any]],
-    command: str,
-) -> str:
-    """Return tables as the text of one file, with where their figures come from.
-
-    Args:
-        form: ``md``, ``csv``, ``tex`` or ``html``.
-        sheets: The tables.
-        found: The runs behind each.
-        searched: What tuning tried and chose.
-        command: The command that made them.
-    """
-    runs = [run for group in found.values() for run in group.runs]
-    data = runs[0].settings["data"]
-    facts = [
-        f"Command: {command}",
-        f"Data: {data['name']}; digests of training and test rows "
-        f"{data['train_contents'][:16]} and {data['test_contents'][:16]}",
-        f"Seeds: {', '.join(str(s) for s in sorted({run.settings['seed'] for run in runs}))}",
-        *(f"Machine: {name}" for name in dict.fromkeys(run.machine for run in runs)),
-        f"Wall time: {sum(run.seconds for run in runs) / 60:.0f} minutes",
-        *(_tuned(entry) for entry in searched),
-    ]
-    if form == "csv":
-        header, *_ = sheets[0].csv().splitlines()
-        lines = [line for sheet in sheets for line in sheet.csv().splitlines()[1:]]
-        return "\n".join([header, *lines, ""])
-    body = "\n\n".join(FORMS[form](sheet) for sheet in sheets)
-    if form == "tex":
-        return "\n".join([*(f"% {fact}" for fact in facts), body, ""])
-    if form == "html":
-        items = "".join(f"<li>{html.escape(fact)}</li>" for fact in facts)
-        return f"<!doctype html><meta charset=utf-8><body>{body}<ul>{items}</ul></body>\n"
-    shown = "\n".join(f"- {fact}" for fact in facts)
-    return f"# Unlearning on {data['name']}\n\n{_LEVEL}\n\n{body}\n## How it was run\n\n{shown}\n"
-
-
-_LEVEL = (
-    "Level of forgetting: `memory` for KNN and SPM deletion (the weights were trained on all "
-    "rows), `exact` for SISA, whose shards are trained again. Methods that edit weights have no "
-    "level: how much they forget is what is measured. Gaps are to an oracle of the same kind; "
-    "multiples are of the gap between two oracles of different seeds."
-)
-
-
-def _tuned(entry: dict[str, Any]) -> str:
-    return (
-        f"Tuned on {entry['rule']}, original of seed {entry['seed']}: {entry['method']} by "
-        f"{len(entry['searched'])} settings, chosen {entry['chosen']}"
-    )

@@ -1,19 +1,17 @@
-"""``erasable tables cls_cifar``, ``cls_random``, ``cls_imagenet``."""
+"""``erasable tables cls_cifar``, ``cls_random``, ``cls_imagenet``, ``gnn``, ``sequence``."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from erasable.cli._common import AsJson, emit, require_file, say
 from erasable.cli._tables import Data, Resolution, RunsFolder, Scale, Seeds, command
 from erasable.errors import ArgumentError, listing
 
 if TYPE_CHECKING:
-    from erasable.bench import Group
-    from erasable.data import Dataset
+    from erasable.bench import Document, Group, Harness
 
 Outs = Annotated[
     list[Path] | None,
@@ -25,6 +23,10 @@ Methods = Annotated[
     list[str] | None,
     typer.Option("--method", help="A method that edits weights; can be repeated; default: all."),
 ]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", help="knn, spm or sisa: forget by deletion; can be repeated."),
+]
 IsTuned = Annotated[
     bool,
     typer.Option(
@@ -32,8 +34,8 @@ IsTuned = Annotated[
     ),
 ]
 Singles = Annotated[
-    int | None,
-    typer.Option("--classes", min=1, help="How many single classes to forget; default: all."),
+    int,
+    typer.Option("--classes", min=0, help="How many single classes to forget; 0 for all."),
 ]
 
 
@@ -43,6 +45,7 @@ def cls_cifar(
     seeds: Seeds = 3,
     classes: Singles = 3,
     method: Methods = None,
+    kind: Kinds = None,
     tune: IsTuned = True,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
@@ -57,10 +60,11 @@ def cls_cifar(
     """
     from erasable.bench import class_groups
 
-    def groups(loaded: "Dataset", labels: list[Any]) -> "list[Group]":
-        return class_groups(labels, single=classes, is_cifar=loaded.name == "cifar10")
+    def groups(name: str, labels: list[Any]) -> "list[Group]":
+        return class_groups(labels, single=classes or None, is_cifar=name == "cifar10")
 
-    _run(data, None, scale, seeds, method, runs, out, groups, is_tuned=tune, as_json=as_json)
+    chosen = _chosen(method, kind)
+    _run(data, None, scale, seeds, chosen, runs, out, groups, is_tuned=tune, as_json=as_json)
 
 
 def cls_random(
@@ -72,6 +76,7 @@ def cls_random(
         typer.Option(min=1, max=99, help="Percentage to forget; can be repeated; default: 10, 50."),
     ] = None,
     method: Methods = None,
+    kind: Kinds = None,
     tune: IsTuned = True,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
@@ -86,10 +91,11 @@ def cls_random(
     """
     from erasable.bench import random_groups
 
-    def groups(loaded: "Dataset", labels: list[Any]) -> "list[Group]":
-        return random_groups(share or [10, 50], is_cifar=loaded.name == "cifar10")
+    def groups(name: str, labels: list[Any]) -> "list[Group]":
+        return random_groups(share or [10, 50], is_cifar=name == "cifar10")
 
-    _run(data, None, scale, seeds, method, runs, out, groups, is_tuned=tune, as_json=as_json)
+    chosen = _chosen(method, kind)
+    _run(data, None, scale, seeds, chosen, runs, out, groups, is_tuned=tune, as_json=as_json)
 
 
 def cls_imagenet(
@@ -98,6 +104,7 @@ def cls_imagenet(
     seeds: Seeds = 1,
     classes: Annotated[int, typer.Option(min=1, help="How many single classes.")] = 10,
     method: Methods = None,
+    kind: Kinds = None,
     tune: IsTuned = False,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
@@ -112,10 +119,90 @@ def cls_imagenet(
     """
     from erasable.bench import imagenet_groups
 
-    def groups(loaded: "Dataset", labels: list[Any]) -> "list[Group]":
+    def groups(name: str, labels: list[Any]) -> "list[Group]":
         return imagenet_groups(labels, single=classes)
 
-    _run(data, resolution, scale, seeds, method, runs, out, groups, is_tuned=tune, as_json=as_json)
+    chosen = _chosen(method, kind)
+    _run(data, resolution, scale, seeds, chosen, runs, out, groups, is_tuned=tune, as_json=as_json)
+
+
+def gnn(
+    data: Data = "cifar10",
+    scale: Scale = "laptop",
+    seeds: Seeds = 3,
+    runs: RunsFolder = Path("out/runs"),
+    out: Outs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Accuracy and forgetting with a graph set encoder, beside the same model without.
+
+    \b
+    Examples:
+      erasable tables gnn --data fashion-mnist --out gnn.md
+      erasable tables gnn --data digits --preset tiny --seeds 1
+    """
+    from erasable.bench import (
+        class_groups,
+        graph_note,
+        random_groups,
+        run_unlearning,
+        unlearning_document,
+    )
+
+    harness = _harness(data, None, scale, runs, out, is_quiet=as_json)
+    one = class_groups(harness.classes, single=1, is_cifar=False)[0]
+    made = run_unlearning(
+        harness,
+        [one, *random_groups([10], is_cifar=False)],
+        seeds=list(range(seeds)),
+        edits=(),
+        kinds=("spm", "gnn"),
+        say=say,
+    )
+    made.sheets[0].notes.insert(0, graph_note(made))
+    title = f"The graph set encoder on {harness.data_name}"
+    document = unlearning_document(title, made, harness.classes, command())
+    _show(document, out, [vars(run) for run in made.runs], as_json=as_json)
+
+
+def sequence(
+    data: Data = "cifar10",
+    scale: Scale = "laptop",
+    seeds: Seeds = 3,
+    rule: Annotated[
+        str | None,
+        typer.Option(help="Requests with '>' between them; default: a class, 5 % at random, …"),
+    ] = None,
+    method: Methods = None,
+    kind: Kinds = None,
+    tune: IsTuned = True,
+    runs: RunsFolder = Path("out/runs"),
+    out: Outs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Do several requests one after the other; every method against oracles after each.
+
+    \b
+    Examples:
+      erasable tables sequence --data fashion-mnist --out sequence.md
+      erasable tables sequence --data digits --preset tiny --seeds 1 --rule 'class:3 > random:5%'
+    """
+    from erasable.bench import run_sequence, sequence_document
+
+    edits, kinds = _chosen(method, kind)
+    harness = _harness(data, None, scale, runs, out, is_quiet=as_json)
+    first, second, *_, last = harness.classes
+    made = run_sequence(
+        harness,
+        rule or f"class:{first} > random:5% > class:{second}",
+        seeds=list(range(seeds)),
+        edits=edits,
+        kinds=kinds,
+        tuning_rule=f"class:{last}" if tune else None,
+        say=say,
+    )
+    every = [vars(run) for some in made.runs.values() for run in some]
+    _show(sequence_document(made, command()), out, every, as_json=as_json)
 
 
 def _run(
@@ -123,45 +210,76 @@ def _run(
     resolution: int | None,
     scale: str,
     seeds: int,
-    method: list[str] | None,
+    chosen: tuple[tuple[str, ...], tuple[str, ...]],
     runs: Path,
     out: list[Path] | None,
-    groups: "Callable[[Dataset, list[Any]], list[Group]]",
+    groups: "Callable[[str, list[Any]], list[Group]]",
     *,
     is_tuned: bool,
     as_json: bool,
 ) -> None:
-    from erasable.bench import EDITS, FORMS, Harness, Runs, run_unlearning, unlearning_page
-    from erasable.data import load_dataset
-    from erasable.files import write_atomically
+    from erasable.bench import run_unlearning, unlearning_document
 
-    for path in out or []:
-        require_file(path)
-        if path.suffix.removeprefix(".") not in FORMS:
-            raise ArgumentError(
-                f"Expected a file that ends in {listing(FORMS)}, but got {path.name!r}."
-            )
-    unknown = set(method or []) - set(EDITS)
-    if unknown:
-        raise ArgumentError(f"Expected methods among {listing(EDITS)}, but got {listing(unknown)}.")
-    loaded = load_dataset(data, resolution=resolution)
-    harness = Harness(loaded, scale=scale, runs=Runs(runs), say=say, verbose=not as_json)
-    sheets, found, searched = run_unlearning(
+    edits, kinds = chosen
+    harness = _harness(data, resolution, scale, runs, out, is_quiet=as_json)
+    made = run_unlearning(
         harness,
-        groups(loaded, harness.classes),
+        groups(harness.data_name, harness.classes),
         seeds=list(range(seeds)),
-        edits=tuple(name for name in EDITS if method is None or name in method),
+        edits=edits,
+        kinds=kinds,
         is_tuned=is_tuned,
         say=say,
     )
+    title = f"Unlearning on {harness.data_name}"
+    document = unlearning_document(title, made, harness.classes, command())
+    _show(document, out, [vars(run) for run in made.runs], as_json=as_json)
+
+
+def _chosen(
+    method: list[str] | None, kind: list[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return methods and kinds in the order of the tables."""
+    from erasable.bench import DELETIONS, EDITS
+
+    found = []
+    for wanted, known, what in ((method, EDITS, "methods"), (kind, DELETIONS, "kinds")):
+        unknown = set(wanted or []) - set(known)
+        if unknown:
+            raise ArgumentError(
+                f"Expected {what} among {listing(known)}, but got {listing(sorted(unknown))}."
+            )
+        found.append(tuple(name for name in known if wanted is None or name in wanted))
+    return found[0], found[1]
+
+
+def _harness(
+    data: str,
+    resolution: int | None,
+    scale: str,
+    runs: Path,
+    out: list[Path] | None,
+    *,
+    is_quiet: bool,
+) -> "Harness":
+    from erasable.bench import Harness, Runs, require_form
+    from erasable.data import load_dataset
+
     for path in out or []:
-        text = unlearning_page(path.suffix[1:], sheets, found, searched, command())
-        write_atomically(path, text.encode())
+        require_file(path)
+        require_form(path)
+    loaded = load_dataset(data, resolution=resolution)
+    return Harness(loaded, scale=scale, runs=Runs(runs), say=say, verbose=not is_quiet)
+
+
+def _show(document: "Document", out: list[Path] | None, runs: list[Any], *, as_json: bool) -> None:
+    from rich.console import Console
+
+    for path in out or []:
+        document.write(path)
     if as_json:
-        plain = {title: [vars(run) for run in group.runs] for title, group in found.items()}
-        emit({"runs": plain, "searched": searched}, as_json=True, lines=[])
+        emit({"runs": runs, "facts": list(document.facts)}, as_json=True, lines=[])
         return
-    for sheet in sheets:
-        sheet.show(Console())
+    document.show(Console())
     for path in out or []:
         print(f"Page: {path}")

@@ -1,0 +1,129 @@
+"""Tables with pictures and their origin, in every form: Markdown, CSV, LaTeX, HTML."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from erasable.bench._figures import data_url
+from erasable.bench._runs import Run
+from erasable.bench._sheet import Sheet
+from erasable.errors import ArgumentError, MissingExtraError, listing
+from erasable.files import write_atomically
+
+FORMS = ("md", "csv", "tex", "html")
+"""Endings of files that a document can be written to."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of some of the figures.
+
+    Attributes:
+        name: Short name, part of the file's.
+        caption: What it shows.
+        png: The picture.
+    """
+
+    name: str
+    caption: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Document:
+    """What one command of the benchmark found.
+
+    Attributes:
+        title: Its title.
+        introduction: What is compared, and at which level of forgetting.
+        sheets: The tables.
+        facts: Where the figures come from: command, data, seeds, machine.
+        pictures: Pictures of the tables.
+    """
+
+    title: str
+    introduction: str
+    sheets: Sequence[Sheet]
+    facts: Sequence[str]
+    pictures: Sequence[Picture] = field(default=())
+
+    def show(self, console: Console) -> None:
+        """Print the tables to a terminal."""
+        for sheet in self.sheets:
+            sheet.show(console)
+        for fact in self.facts:
+            console.print(fact, style="dim", highlight=False)
+
+    def write(self, path: Path) -> None:
+        """Write to a file, in the form that its name ends in; Markdown has its pictures beside."""
+        require_form(path)
+        form = path.suffix[1:]
+        if form == "md":
+            for picture in self.pictures:
+                write_atomically(self._beside(path, picture), picture.png)
+        text = {"md": self._markdown, "csv": self._csv, "tex": self._latex, "html": self._html}
+        write_atomically(path, text[form](path).encode())
+
+    def _beside(self, path: Path, picture: Picture) -> Path:
+        return path.with_name(f"{path.stem}-{picture.name}.png")
+
+    def _markdown(self, path: Path) -> str:
+        lines = [f"# {self.title}\n", f"{self.introduction}\n"]
+        lines += ["\n".join(sheet.markdown()) for sheet in self.sheets]
+        for picture in self.pictures:
+            lines.append(f"![{picture.caption}]({self._beside(path, picture).name})\n")
+        lines += ["## How it was run\n", *(f"- {fact}" for fact in self.facts), ""]
+        return "\n".join(lines)
+
+    def _csv(self, path: Path) -> str:
+        header = self.sheets[0].csv().splitlines()[0]
+        lines = [line for sheet in self.sheets for line in sheet.csv().splitlines()[1:]]
+        return "\n".join([header, *lines, ""])
+
+    def _latex(self, path: Path) -> str:
+        comments = [f"% {line}" for fact in self.facts for line in fact.splitlines()]
+        return "\n".join([*comments, *(f"% {s.title}\n{s.latex()}" for s in self.sheets)])
+
+    def _html(self, path: Path) -> str:
+        try:
+            from jinja2 import Environment, PackageLoader
+        except ImportError as error:
+            raise MissingExtraError(
+                "HTML pages need jinja2: pip install 'erasable[bench]'."
+            ) from error
+        loader = PackageLoader("erasable.bench")
+        environment = Environment(loader=loader, autoescape=True, trim_blocks=True)
+        pictures = [(picture.caption, data_url(picture.png)) for picture in self.pictures]
+        page = environment.get_template("document.html.j2")
+        return page.render(document=self, pictures=pictures)
+
+
+def require_form(path: Path) -> None:
+    """Refuse a file whose name does not end in a known form."""
+    if path.suffix.removeprefix(".") not in FORMS:
+        raise ArgumentError(
+            f"Expected a file that ends in {listing(FORMS)}, but got {path.name!r}."
+        )
+
+
+def origin(runs: Sequence[Run], command: str) -> list[str]:
+    """Return where the figures of some runs come from.
+
+    Args:
+        runs: The runs, each once.
+        command: The command that made the document.
+    """
+    data: dict[str, Any] = runs[0].settings["data"]
+    seeds = sorted({run.settings["seed"] for run in runs if run.settings["seed"] is not None})
+    return [
+        f"Command: {command}",
+        f"Data: {data['name']}; digests of training and test rows "
+        f"{data['train_contents'][:16]} and {data['test_contents'][:16]}",
+        f"Preset: {runs[0].settings['preset']}",
+        f"Seeds: {', '.join(map(str, seeds))}",
+        *(f"Machine: {name}" for name in dict.fromkeys(run.machine for run in runs)),
+        f"Wall time: {sum(run.seconds for run in runs) / 60:.0f} minutes",
+    ]

@@ -1,0 +1,174 @@
+"""The table of requests that come one after the other, as they do in practice."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from erasable.baselines import Method, get_method
+from erasable.bench._document import Document, origin
+from erasable.bench._harness import Cell, Harness
+from erasable.bench._rules import stages
+from erasable.bench._runs import Run
+from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.bench._tune import tune
+from erasable.bench._unlearning import INTRODUCTION, tuned_fact
+from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
+from erasable.errors import ErasableError
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Sequences:
+    """What a sequence of requests did to each model.
+
+    Attributes:
+        rule: The requests.
+        runs: Runs by kind and method, one per seed.
+        floors: Gaps between oracles after each request, by kind.
+        oracles: Runs of the oracles.
+        searched: What tuning tried and chose.
+        failures: What went wrong, by cell.
+    """
+
+    rule: str
+    runs: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
+    floors: dict[str, list[list[dict[str, Any]]]] = field(default_factory=dict)
+    oracles: list[Run] = field(default_factory=list)
+    searched: list[dict[str, Any]] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def run_sequence(
+    harness: Harness,
+    rule: str,
+    *,
+    seeds: list[int],
+    edits: Sequence[str],
+    kinds: Sequence[str],
+    tuning_rule: str | None = None,
+    say: Say = lambda _: None,
+) -> Sequences:
+    """Do the requests of a rule one after the other with every method.
+
+    Args:
+        harness: Makes and keeps models.
+        rule: The requests.
+        seeds: Seeds of originals.
+        edits: Methods that edit weights.
+        kinds: Kinds of models that forget by deletion.
+        tuning_rule: A single request to tune on; None leaves settings as published.
+        say: Where remarks on the progress go.
+    """
+    made = Sequences(stages(rule)[-1])
+    methods: list[tuple[str, Method]] = []
+    for name in edits:
+        settings: dict[str, Any] = {}
+        if tuning_rule is not None:
+            made.searched.append(tune(harness, name, rule=tuning_rule, say=say))
+            settings = made.searched[-1]["chosen"]
+        methods.append(("parametric", get_method(name, **settings)))
+    methods += [(kind, get_method("deletion")) for kind in kinds]
+    for kind, method in methods:
+        for seed in seeds:
+            try:
+                run = harness.sequence(Cell(kind, method, rule, seed))
+            except ErasableError as error:
+                made.failures[f"{method.name} on {kind}, seed {seed}"] = str(error)
+                say(f"{method.name} on {kind}, seed {seed} failed: {error}")
+            else:
+                made.runs.setdefault((kind, method.name), []).append(run)
+    for kind in dict.fromkeys(kind for kind, _ in methods):
+        floors = [harness.floor(kind, part, seeds) for part in stages(rule)]
+        made.floors[kind] = [floor.result["pairs"] for floor in floors]
+        made.oracles += [
+            harness.oracle_run(kind, part, seed) for part in stages(rule) for seed in seeds
+        ]
+    return made
+
+
+def sequence_document(made: Sequences, command: str) -> Document:
+    """Return the tables of a sequence: gap after each request, and the time of each.
+
+    Args:
+        made: What was measured.
+        command: The command that made it.
+    """
+    requests = [part.strip() for part in made.rule.split(">")]
+    header = ["model and method", *(f"after {k}: {r}" for k, r in enumerate(requests, 1))]
+    gaps = Sheet("PG_H % after each request", header, _gap_rows(made, len(requests)), _notes(made))
+    times = Sheet("Seconds of each request", header, _time_rows(made, len(requests)))
+    runs = [run for runs in made.runs.values() for run in runs]
+    facts = [*origin([*runs, *made.oracles], command), *map(tuned_fact, made.searched)]
+    introduction = (
+        "Requests come one after the other; each is done on the model that the last one left, and "
+        "the model is then compared with oracles that saw nothing of what is gone by then. "
+    )
+    title = f"Requests in sequence on {runs[0].settings['data']['name']}"
+    return Document(title, introduction + INTRODUCTION, [gaps, times], facts)
+
+
+def _gap_rows(made: Sequences, count: int) -> list[list[Entry]]:
+    rows: list[list[Entry]] = []
+    for kind, floors in made.floors.items():
+        values = [[pair["test"]["prediction_gap"] for pair in pairs] for pairs in floors]
+        name = f"{KIND_TITLES[kind]}: {TITLES['retrain']}, floor"
+        rows.append([name, *(Figure(some, None, 100) for some in values)])
+        for name, runs in _lines(made, kind):
+            entries: list[Entry] = [name]
+            for step, floor in zip(range(count), values, strict=True):
+                found = [_step(run, step) for run in runs]
+                gaps = [f["compare"]["test"]["prediction_gap"] for f in found if f is not None]
+                entries.append(Figure(gaps, statistics.fmean(floor), 100) if gaps else "diverged")
+            rows.append(entries)
+    return rows
+
+
+def _time_rows(made: Sequences, count: int) -> list[list[Entry]]:
+    rows: list[list[Entry]] = []
+    for kind in made.floors:
+        for name, runs in _lines(made, kind):
+            steps = [[_step(run, step) for run in runs] for step in range(count)]
+            seconds = [[f["seconds"] for f in found if f is not None] for found in steps]
+            rows.append([name, *(Figure(some, digits=3) for some in seconds)])
+    return rows
+
+
+def _lines(made: Sequences, kind: str) -> list[tuple[str, list[Run]]]:
+    return [
+        (f"{KIND_TITLES[kind]}: {TITLES.get(method, method)}", runs)
+        for (own, method), runs in made.runs.items()
+        if own == kind
+    ]
+
+
+def _step(run: Run, step: int) -> dict[str, Any] | None:
+    """Return what was measured after a request; None if the method diverged before."""
+    steps: list[dict[str, Any]] = run.result["steps"]
+    return steps[step] if step < len(steps) else None
+
+
+def _notes(made: Sequences) -> list[str]:
+    """Compare how gaps grow from the first request to the last."""
+    grown = {}
+    for key, runs in made.runs.items():
+        whole = [run.result["steps"] for run in runs if "failed" not in run.result]
+        if whole:
+            first, last = (
+                100 * statistics.fmean(s[k]["compare"]["test"]["prediction_gap"] for s in whole)
+                for k in (0, -1)
+            )
+            grown[key] = last, f"{first:.2f} to {last:.2f}"
+    notes = [f"Failed: {name}: {reason}" for name, reason in made.failures.items()]
+    own = ("spm", "deletion")
+    edits = {key: value for key, value in grown.items() if key[0] == "parametric"}
+    if own in grown and edits:
+        best = min(edits, key=lambda key: edits[key][0])
+        notes.insert(
+            0,
+            f"From the first request to the last, PG_H of SPM deletion goes from {grown[own][1]} "
+            f"points, that of the best edit after the last ({TITLES[best[1]]}) from "
+            f"{grown[best][1]}.",
+        )
+    return notes

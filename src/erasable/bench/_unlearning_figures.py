@@ -1,0 +1,167 @@
+"""Pictures of the unlearning benchmark."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from erasable.bench._document import Picture
+from erasable.bench._figures import as_png, pyplot
+from erasable.bench._grid import Found
+from erasable.bench._runs import Run
+from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
+
+_COLOURS = {
+    "parametric": "#8a6d3b",
+    "knn": "#2f855a",
+    "spm": "#2b6cb0",
+    "gnn": "#6b46c1",
+    "sisa": "#b83280",
+}
+_ORACLE = "#2d3748"
+
+
+def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list[Picture]:
+    """Return pictures of all groups: gap against floor, gap against time, gap per class.
+
+    Args:
+        found: What was measured, by the title of its table.
+        classes: Labels of all classes.
+    """
+    shown = {title: group for title, group in found.items() if _means(group)}
+    if not shown:
+        return []
+    return [
+        Picture(
+            "floor",
+            "Hard prediction gap (PG_H) of each method to its oracle. The black line is the floor: "
+            "the gap between two oracles of different seeds.",
+            _panels(shown, _draw_floor, height=3.9),
+        ),
+        Picture(
+            "time",
+            "Hard prediction gap against the time of the edit, on a log axis. Diamonds are "
+            "oracles: their training time, and the gap between two of them.",
+            _panels(shown, _draw_time, height=3.9),
+        ),
+        Picture(
+            "classes",
+            "Hard prediction gap by forgotten class, or by class of the test image where one "
+            "scenario is shown. Dashed: the floor of the semi-parametric model.",
+            _panels(shown, lambda axis, group: _draw_classes(axis, group, classes), height=3.6),
+        ),
+    ]
+
+
+def _panels(found: dict[str, Found], draw: Any, *, height: float) -> bytes:
+    figure, axes = pyplot().subplots(
+        1, len(found), figsize=(6.2 * len(found), height), squeeze=False, layout="constrained"
+    )
+    for axis, (title, group) in zip(axes[0], found.items(), strict=True):
+        draw(axis, group)
+        axis.set_title(title, fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+    return as_png(figure)
+
+
+def _draw_floor(axis: Any, found: Found) -> None:
+    means = _means(found)
+    for place, ((kind, _), values) in enumerate(means.items()):
+        axis.bar(place, statistics.fmean(values), color=_COLOURS.get(kind), width=0.7)
+        axis.plot([place] * len(values), values, ".", color=_ORACLE, markersize=3)
+        floor = statistics.fmean(_floor(found, kind))
+        axis.hlines(floor, place - 0.45, place + 0.45, color="black", linewidth=1.8)
+    axis.set_xticks(range(len(means)), [_name(key) for key in means], rotation=40, ha="right")
+    axis.tick_params(axis="x", labelsize=8)
+    axis.set_ylabel("PG_H, % of test images")
+
+
+def _draw_time(axis: Any, found: Found) -> None:
+    for key, values in _means(found).items():
+        seconds = statistics.median(run.result["seconds"] for run in _scored(found.cells[key]))
+        gap = statistics.fmean(values)
+        axis.plot(seconds, gap, "o", color=_COLOURS.get(key[0]), markersize=7)
+        axis.annotate(
+            _name(key), (seconds, gap), xytext=(5, 4), textcoords="offset points", fontsize=7
+        )
+    for kind, runs in found.oracles.items():
+        seconds = statistics.median(run.result["seconds"] for run in runs)
+        floor = statistics.fmean(_floor(found, kind))
+        axis.plot(seconds, floor, "D", color=_COLOURS.get(kind), markersize=5, markerfacecolor="w")
+    axis.set_xscale("log")
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("seconds")
+    axis.set_ylabel("PG_H, % of test images")
+    axis.grid(alpha=0.25)
+    axis.margins(x=0.15)
+
+
+def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:
+    rules = list(dict.fromkeys(run.settings["rule"] for run in _all_runs(found)))
+    for key in _highlighted(found):
+        runs = _scored(found.cells[key])
+        values = _by_rule(runs, rules) if len(rules) > 1 else _by_class(runs, len(classes))
+        style = {"marker": "o", "markersize": 4, "linewidth": 1, "color": _COLOURS.get(key[0])}
+        axis.plot(range(len(values)), values, label=_name(key), **style)
+    axis.axhline(statistics.fmean(_floor(found, _reader(found))), color="black", ls="--", lw=1)
+    labels = [rule.partition(":")[2] for rule in rules] if len(rules) > 1 else list(classes)
+    axis.set_xticks(range(len(labels)), labels)
+    axis.set_xlabel("forgotten class" if len(rules) > 1 else "class of the test image")
+    axis.set_ylabel("PG_H, %")
+    axis.legend(fontsize=7, frameon=False)
+
+
+def _highlighted(found: Found) -> list[tuple[str, str]]:
+    """Return every deletion and the edit with the smallest gap."""
+    means = {key: statistics.fmean(values) for key, values in _means(found).items()}
+    edits = [key for key in means if key[1] != "deletion"]
+    best = [min(edits, key=lambda key: means[key])] if edits else []
+    return [*best, *(key for key in means if key[1] == "deletion")]
+
+
+def _reader(found: Found) -> str:
+    return "spm" if "spm" in found.floors else next(iter(found.floors))
+
+
+def _means(found: Found) -> dict[tuple[str, str], list[float]]:
+    """Return hard prediction gaps in percent, by kind and method, where there are any."""
+    gaps = {
+        key: [100 * run.result["compare"]["test"]["prediction_gap"] for run in _scored(runs)]
+        for key, runs in found.cells.items()
+    }
+    return {key: values for key, values in gaps.items() if values}
+
+
+def _floor(found: Found, kind: str) -> list[float]:
+    return [100 * pair["test"]["prediction_gap"] for pair in found.floors[kind]]
+
+
+def _by_rule(runs: Sequence[Run], rules: Sequence[str]) -> list[float]:
+    means = []
+    for rule in rules:
+        own = [run for run in runs if run.settings["rule"] == rule]
+        gaps = [100 * run.result["compare"]["test"]["prediction_gap"] for run in own]
+        means.append(statistics.fmean(gaps) if gaps else float("nan"))
+    return means
+
+
+def _by_class(runs: Sequence[Run], count: int) -> list[float]:
+    means = []
+    for place in range(count):
+        gaps = [run.result["compare"]["by_class"][place] for run in runs]
+        known = [100 * gap for gap in gaps if gap is not None]
+        means.append(statistics.fmean(known) if known else float("nan"))
+    return means
+
+
+def _all_runs(found: Found) -> list[Run]:
+    return [run for runs in found.cells.values() for run in runs]
+
+
+def _scored(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if "failed" not in run.result]
+
+
+def _name(key: tuple[str, str]) -> str:
+    kind, method = key
+    title = KIND_TITLES.get(kind, kind)
+    return title if method == "deletion" else TITLES.get(method, method)
