@@ -174,6 +174,7 @@ def test_a_figure_is_mean_spread_value_and_multiple_of_the_floor():
     assert Figure([0.5]).text() == "0.50"
     assert Figure([]).text() == "–"
     assert Figure([0.5], 0.0).text() == "0.50"
+    assert Figure([0.5, float("inf")]).text() == "∞"
 
 
 def test_every_form_holds_the_figures(sheet, tmp_path):

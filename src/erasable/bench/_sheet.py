@@ -36,8 +36,9 @@ class Figure:
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation; None for a single value."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
+        """Standard deviation; None for a single value, or where one is infinite."""
+        has_one = len(self.values) > 1 and all(map(math.isfinite, self.values))
+        return statistics.stdev(self.values) if has_one else None
 
     @property
     def multiple(self) -> float | None:
@@ -46,7 +47,7 @@ class Figure:
 
     def text(self) -> str:
         """Return mean ± spread, the value in brackets, and the multiple of the floor."""
-        if not self.values:
+        if math.isnan(self.mean):
             return "–"
         text = self._number(self.mean)
         if self.spread is not None:
@@ -58,6 +59,8 @@ class Figure:
         return text
 
     def _number(self, value: float) -> str:
+        if math.isinf(value):
+            return "∞"
         return f"{self.scale * value:.{self.digits}f}"
 
 
@@ -139,7 +142,7 @@ def _piped(text: str) -> str:
 
 
 _TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "×": r"$\times$"}
-_TEX |= {"Δ": r"$\Delta$", "–": "--", "$": r"\$", "≤": r"$\leq$", "\\": r"\textbackslash{}"}
+_TEX |= {"Δ": r"$\Delta$", "–": "--", "$": r"\$", "≤": r"$\leq$", "∞": r"$\infty$", "\\": r"\textbackslash{}"}
 
 
 def _tex(text: str) -> str:

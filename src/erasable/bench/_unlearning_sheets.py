@@ -37,7 +37,7 @@ _HEADER = [
     "ΔUA (UA) %",
     "ΔRA (RA) %",
     "ΔTA (TA) %",
-    "attack AUC (oracle)",
+    "attack AUC",
     "seconds",
 ]
 _PAPER_HEADER = ["paper: PG_H %", "paper: PG_S", "paper: UA / RA / TA"]
