@@ -22,6 +22,7 @@ from erasable.bench._sheet import Sheet
 from erasable.bench._std_cls import collect, run_std_cls
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
+from erasable.bench._tradeoff import run_tradeoff, tradeoff_document
 from erasable.bench._tune import tune
 from erasable.bench._unlearning import (
     DELETIONS,
@@ -88,6 +89,7 @@ __all__ = [
     "run_share",
     "run_std_cls",
     "run_teaser",
+    "run_tradeoff",
     "run_unlearning",
     "score",
     "sequence_document",
@@ -95,6 +97,7 @@ __all__ = [
     "share_page",
     "share_png",
     "std_cls_page",
+    "tradeoff_document",
     "tune",
     "unlearning_document",
     "votes_page",

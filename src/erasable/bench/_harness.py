@@ -4,9 +4,7 @@ A *cell* is one method on one scenario with one seed. It is compared with an ora
 that was retrained without the forget set; oracles of other seeds are the floor.
 """
 
-import hashlib
 import itertools
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -383,7 +381,7 @@ class Harness:
 
         def checkpoints(name: str) -> Path:
             settings = {**self._settings("weights", name, seed), "rows": digest}
-            return self._runs.folder / "weights" / _digest(settings)
+            return self._runs.place("weights", settings)
 
         self._say(f"training {family}, {what}, seed {seed}")
         training = Training(
@@ -450,8 +448,4 @@ class Harness:
         }
 
     def _predictions(self, settings: dict[str, Any], kind: str) -> Path:
-        return self._runs.folder / "predictions" / f"{_digest(settings)}-{kind}.npz"
-
-
-def _digest(settings: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
+        return self._runs.place("predictions", settings, f"-{kind}.npz")

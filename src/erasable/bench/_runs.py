@@ -102,12 +102,26 @@ class Runs:
                 "it again."
             ) from error
 
+    def place(self, folder: str, settings: dict[str, Any], ending: str = "") -> Path:
+        """Return where something besides results is kept that some settings define.
+
+        Args:
+            folder: Name of a folder in that of the runs.
+            settings: Plain values that define it.
+            ending: End of the name.
+        """
+        return self.folder / folder / f"{_digest(settings)}{ending}"
+
     def _path(self, settings: dict[str, Any]) -> Path:
-        try:
-            text = json.dumps(settings, sort_keys=True)
-        except TypeError as error:
-            raise ArgumentError(f"Expected plain values as settings, but: {error}.") from error
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+        return self.folder / f"{_digest(settings)}.json"
+
+
+def _digest(settings: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(settings, sort_keys=True)
+    except TypeError as error:
+        raise ArgumentError(f"Expected plain values as settings, but: {error}.") from error
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def data_settings(data: Dataset) -> dict[str, Any]:

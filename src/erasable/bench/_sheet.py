@@ -125,7 +125,7 @@ class Sheet:
         """Print the table to a terminal."""
         table = Table(title=self.title, title_justify="left")
         for place, word in enumerate(self.header):
-            table.add_column(word, justify="right" if place else "left")
+            table.add_column(word, justify="right" if place else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*map(_text, row))
         console.print(table)
@@ -142,7 +142,14 @@ def _piped(text: str) -> str:
 
 
 _TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "×": r"$\times$"}
-_TEX |= {"Δ": r"$\Delta$", "–": "--", "$": r"\$", "≤": r"$\leq$", "∞": r"$\infty$", "\\": r"\textbackslash{}"}
+_TEX |= {
+    "Δ": r"$\Delta$",
+    "–": "--",
+    "$": r"\$",
+    "≤": r"$\leq$",
+    "∞": r"$\infty$",
+    "\\": r"\textbackslash{}",
+}
 
 
 def _tex(text: str) -> str:

@@ -18,7 +18,7 @@ from erasable.cli._purge import purge
 from erasable.cli._remember import remember
 from erasable.cli._tables import tables_app
 from erasable.cli._train import train
-from erasable.cli._unlearning import cls_cifar, cls_imagenet, cls_random, gnn, sequence
+from erasable.cli._unlearning import cls_cifar, cls_imagenet, cls_random, gnn, sequence, tradeoff
 from erasable.cli._votes import votes
 from erasable.errors import ErasableError
 
@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 for command in (demo, train, predict, votes, forget, remember, find, info, audit, purge):
     app.command()(command)
-for table in (cls_cifar, cls_random, cls_imagenet, gnn, sequence):
+for table in (cls_cifar, cls_random, cls_imagenet, gnn, sequence, tradeoff):
     tables_app.command(table.__name__)(table)
 app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")

@@ -1,4 +1,4 @@
-"""``erasable tables cls_cifar``, ``cls_random``, ``cls_imagenet``, ``gnn``, ``sequence``."""
+"""The tables of the unlearning benchmark as commands."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -203,6 +203,43 @@ def sequence(
     )
     every = [vars(run) for some in made.runs.values() for run in some]
     _show(sequence_document(made, command()), out, every, as_json=as_json)
+
+
+def tradeoff(
+    data: Data = "fashion-mnist",
+    public: Annotated[
+        str | None, typer.Option(help="Public data of the same shape, to start encoders from.")
+    ] = None,
+    scale: Scale = "laptop",
+    seeds: Annotated[int, typer.Option(min=2, help="Number of seeds: 0, 1, …")] = 3,
+    runs: RunsFolder = Path("out/runs"),
+    out: Outs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Accuracy against forgetting of random rows, for weights that know less of the rows.
+
+    \b
+    Examples:
+      erasable tables tradeoff --data fashion-mnist --public mnist --out tradeoff.md
+      erasable tables tradeoff --data digits --preset tiny --seeds 2
+    """
+    from erasable.bench import Runs, require_form, run_tradeoff, tradeoff_document
+    from erasable.data import load_dataset
+
+    for path in out or []:
+        require_file(path)
+        require_form(path)
+    points = run_tradeoff(
+        load_dataset(data),
+        scale=scale,
+        seeds=list(range(seeds)),
+        runs=Runs(runs),
+        public=None if public is None else load_dataset(public),
+        say=say,
+        verbose=not as_json,
+    )
+    every = [vars(run) for point in points for run in (*point.runs, *point.oracles)]
+    _show(tradeoff_document(points, command()), out, every, as_json=as_json)
 
 
 def _run(

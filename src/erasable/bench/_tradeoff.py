@@ -1,0 +1,366 @@
+"""Accuracy against forgetting: what it costs that weights know less of the rows.
+
+Random rows are forgotten. A model whose weights were trained on them hardly changes when they are
+deleted; one whose weights saw fewer of them, or learnt less from them, forgets more. Each recipe is
+one point: how accurate the model is afterwards, and how far it is from oracles of the same recipe.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from erasable.bench._document import Document, Picture, origin
+from erasable.bench._evaluation import Evaluation
+from erasable.bench._figures import as_png, pyplot
+from erasable.bench._predictions import Predictions, load_predictions, predict_all
+from erasable.bench._rules import forget_digest, scenario
+from erasable.bench._runs import Run, Runs, data_settings, test_rows
+from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.data import Dataset, Split
+from erasable.errors import ArgumentError
+from erasable.models import SPMClassifier, preset
+from erasable.training import input_shape
+
+Say = Callable[[str], None]
+
+RULE = "random:10%@0"
+"""What is forgotten: the same rows for every seed, so that oracles of all seeds make the floor."""
+
+_ORACLES = 1000
+_ASKED = 50
+"""Forgotten rows whose level is asked for."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a semi-parametric model is made of the rows.
+
+    Attributes:
+        name: What it is called in the table.
+        line: Recipes of the same line are joined in the picture.
+        share: Share of the rows that the weights are trained on; the others are only remembered.
+        is_public: Whether the encoder starts from weights that were trained on public data.
+        encoder_lr_factor: Factor on the encoder's learning rate.
+        reduction: How the memory is read.
+    """
+
+    name: str
+    line: str
+    share: float = 1.0
+    is_public: bool = False
+    encoder_lr_factor: float = 1.0
+    reduction: str = "prototypes"
+
+
+@dataclass(frozen=True)
+class Point:
+    """What one recipe gave.
+
+    Attributes:
+        recipe: The recipe.
+        runs: Runs of deletion, one per seed.
+        oracles: Runs of the oracles they are compared with.
+        floor: Run of the oracles compared with each other.
+    """
+
+    recipe: Recipe
+    runs: list[Run]
+    oracles: list[Run]
+    floor: Run
+
+    def gaps(self, metric: str) -> Figure:
+        """Return a gap on all test rows, with its floor."""
+        values = [run.result["compare"]["test"][metric] for run in self.runs]
+        floor = [pair["test"][metric] for pair in self.floor.result["pairs"]]
+        return Figure(values, float(np.mean(floor)))
+
+    def values(self, name: str) -> list[float]:
+        """Return an accuracy or error rate after forgetting, one per seed."""
+        return [run.result["compare"]["values"][name] for run in self.runs]
+
+    @property
+    def attack(self) -> list[float]:
+        """How much more the forgotten rows look like members than to the oracle, in AUC."""
+        pairs = zip(self.runs, self.oracles, strict=True)
+        aucs = [[r.result["attacks"]["confidence"]["auc"] for r in pair] for pair in pairs]
+        return [own - oracle for own, oracle in aucs]
+
+
+def recipes(*, has_public: bool) -> list[Recipe]:
+    """Return the points of the curve.
+
+    Args:
+        has_public: Whether there is public data to start from.
+    """
+    line = "trained on a part of the rows"
+    found = [Recipe(f"trained on {share:.0%}", line, share) for share in (1, 0.5, 0.25, 0.1)]
+    if not has_public:
+        return found
+    line = "public start, slower encoder"
+    found += [
+        Recipe(f"public start, encoder × {factor:g}", line, 1, True, factor)
+        for factor in (1, 0.1, 0.01)
+    ]
+    line = "public weights, not trained on the rows"
+    return found + [
+        Recipe(f"public weights only, {reduction}", line, 0, True, 0, reduction)
+        for reduction in ("prototypes", "gaussian")
+    ]
+
+
+def run_tradeoff(
+    data: Dataset,
+    *,
+    scale: str,
+    seeds: list[int],
+    runs: Runs,
+    public: Dataset | None = None,
+    say: Say = lambda _: None,
+    verbose: bool = False,
+) -> list[Point]:
+    """Make, forget and compare by every recipe.
+
+    Args:
+        data: The data set; it needs test rows.
+        scale: A preset that trains.
+        seeds: Seeds of originals.
+        runs: Where finished runs are kept.
+        public: Public rows of the same shape, to start encoders from.
+        say: Where remarks on the progress go.
+        verbose: Show progress bars.
+    """
+    if len(seeds) < 2:
+        raise ArgumentError(f"Expected at least two seeds for a floor, but got {len(seeds)}.")
+    if public is not None and input_shape(public.train.X) != input_shape(data.train.X):
+        raise ArgumentError(
+            f"Expected public rows of shape {input_shape(data.train.X)}, but those of "
+            f"{public.name} have {input_shape(public.train.X)}."
+        )
+    maker = _Maker(data, public, scale, runs, say, verbose=verbose)
+    return [
+        Point(
+            recipe,
+            [maker.point(recipe, seed) for seed in seeds],
+            [maker.oracle(recipe, seed) for seed in seeds],
+            maker.floor(recipe, seeds),
+        )
+        for recipe in recipes(has_public=public is not None)
+    ]
+
+
+class _Maker:
+    """Originals, oracles and public starts of one data set."""
+
+    def __init__(
+        self,
+        data: Dataset,
+        public: Dataset | None,
+        scale: str,
+        runs: Runs,
+        say: Say,
+        *,
+        verbose: bool,
+    ) -> None:
+        self._train, self._test, self._public = data.train, test_rows(data), public
+        self._runs, self._say, self._verbose = runs, say, verbose
+        self._parameters = preset(scale, input_shape(data.train.X))
+        if not self._parameters["epochs"]:
+            raise ArgumentError(f"Expected a preset that trains, but got {scale!r}.")
+        self._classes: list[Any] = sorted(set(data.train.y.tolist()))
+        self._found = scenario(self._train, RULE)
+        self._evaluation = Evaluation(self._found, self._train, self._test, self._classes)
+        self._shared = {
+            "table": "tradeoff",
+            "data": data_settings(data),
+            "public": None if public is None else data_settings(public),
+            "preset": scale,
+            "parameters": self._parameters,
+            "forget": forget_digest(self._train, self._found),
+        }
+
+    def point(self, recipe: Recipe, seed: int) -> Run:
+        """Forget by deletion and compare with the oracle of the seed."""
+        settings = self._settings("point", recipe, seed)
+        if self._runs.find(settings) is None:
+            self.oracle(recipe, seed)
+
+        def work(folder: Path) -> dict[str, Any]:
+            self._say(f"{recipe.name}, seed {seed}")
+            model = self._made(recipe, self._train, seed, folder / "original")
+            oracle, untouched = self._oracle_answers(recipe, seed), self._ask(model)
+            gone = [self._train.ids[i] for i in np.flatnonzero(self._found.is_forgotten)]
+            levels = [model.forget(ids=[i], dry_run=True).level for i in gone[:_ASKED]]
+            model.forget(ids=gone)
+            answers = self._ask(model)
+            return {
+                "untouched": self._evaluation.compare(untouched, oracle),
+                "compare": self._evaluation.compare(answers, oracle),
+                "attacks": self._evaluation.attacks(answers),
+                "exact": levels.count("exact") / len(levels),
+            }
+
+        return self._runs.run(settings, work)
+
+    def oracle(self, recipe: Recipe, seed: int) -> Run:
+        """Make a model by the same recipe without the rows, and keep what it says."""
+        settings = self._settings("oracle", recipe, seed)
+
+        def work(folder: Path) -> dict[str, Any]:
+            self._say(f"oracle: {recipe.name}, seed {seed}")
+            rows = self._train.where(~self._found.is_forgotten)
+            model = self._made(recipe, rows, seed + _ORACLES, folder / "oracle")
+            answers = self._ask(model)
+            answers.save(self._runs.place("predictions", settings, ".npz"))
+            return {"attacks": self._evaluation.attacks(answers)}
+
+        return self._runs.run(settings, work)
+
+    def floor(self, recipe: Recipe, seeds: list[int]) -> Run:
+        """Compare the oracles of all seeds with each other."""
+        settings = {**self._settings("floor", recipe, None), "seeds": seeds}
+
+        def work(_: Path) -> dict[str, Any]:
+            answers = [self._oracle_answers(recipe, seed) for seed in seeds]
+            pairs = [self._evaluation.compare(a, b) for a, b in combinations(answers, 2)]
+            return {"pairs": pairs}
+
+        return self._runs.run(settings, work)
+
+    def _oracle_answers(self, recipe: Recipe, seed: int) -> Predictions:
+        settings = self._settings("oracle", recipe, seed)
+        return load_predictions(self._runs.place("predictions", settings, ".npz"))
+
+    def _settings(self, what: str, recipe: Recipe, seed: int | None) -> dict[str, Any]:
+        return {**self._shared, "what": what, "recipe": asdict(recipe), "seed": seed}
+
+    def _made(self, recipe: Recipe, rows: Split, seed: int, folder: Path) -> SPMClassifier:
+        """Train on a share of the rows and remember the others."""
+        model = SPMClassifier(
+            **self._parameters,
+            reduction=recipe.reduction,
+            random_state=seed,
+            checkpoint=folder,
+            verbose=int(self._verbose),
+        )
+        start = self._start() if recipe.is_public else None
+        if not recipe.share:
+            model.set_params(epochs=0)
+            return model.fit(rows.X, rows.y, ids=rows.ids, init=start)
+        is_seen = _seen(rows.ids, recipe.share)
+        part, rest = rows.where(is_seen), rows.where(~is_seen)
+        model.fit(
+            part.X,
+            part.y,
+            ids=part.ids,
+            init=start,
+            encoder_lr_factor=recipe.encoder_lr_factor,
+        )
+        return model.remember(rest.X, rest.y, ids=rest.ids) if len(rest) else model
+
+    def _start(self) -> SPMClassifier:
+        """Return a model of the public rows; the same for every seed, as public weights are."""
+        if self._public is None:
+            raise ArgumentError("Expected public rows to start from, but got none.")
+        settings = {**self._shared, "what": "public"}
+        model = SPMClassifier(
+            **self._parameters,
+            random_state=0,
+            checkpoint=self._runs.place("weights", settings),
+            verbose=int(self._verbose),
+        )
+        rows = self._public.train
+        return model.fit(rows.X, rows.y, ids=rows.ids)
+
+    def _ask(self, model: SPMClassifier) -> Predictions:
+        return predict_all(model, self._train, self._test, self._classes)
+
+
+def _seen(ids: Sequence[Any], share: float) -> Any:
+    """Return which rows the weights may see: a matter of the id alone, as for the oracle."""
+    numbers = [int.from_bytes(sha256(str(i).encode()).digest()[:8], "big") / 2**64 for i in ids]
+    return np.array(numbers) < share
+
+
+def tradeoff_document(points: list[Point], command: str) -> Document:
+    """Return the table and the curve.
+
+    Args:
+        points: What each recipe gave.
+        command: The command that made it.
+    """
+    runs = [run for point in points for run in (*point.runs, *point.oracles)]
+    data, public = runs[0].settings["data"], runs[0].settings["public"]
+    rows = [_row(point) for point in points]
+    header = [
+        "recipe",
+        "rows forgotten exactly",
+        "TA %",
+        "PG_H %, untouched",
+        "PG_H %, forgotten",
+        "KL(oracle, unlearned)",
+        "ΔUA (UA) %",
+        "attack AUC less the oracle's",
+    ]
+    facts = origin(runs, command)
+    if public is not None:
+        facts.insert(2, f"Public data to start from: {public['name']}")
+    introduction = (
+        "A tenth of the rows, drawn at random, is forgotten by deletion from a semi-parametric "
+        "model. Rows that the weights were trained on are forgotten at level `memory`, the others "
+        "at level `exact`. Each recipe has oracles of its own: made the same way without the rows. "
+        "Multiples are of the floor, the gap between two of them."
+    )
+    title = f"Accuracy against forgetting on {data['name']}"
+    picture = Picture(
+        "curve",
+        "Test accuracy after forgetting against what is left of the rows: how far the model is "
+        "from its oracle beyond the floor (left), and how much better a membership attack does "
+        "than on the oracle (right). Up and to the left is better.",
+        _curve(points),
+    )
+    return Document(title, introduction, [Sheet("Recipes", header, rows)], facts, [picture])
+
+
+def _row(point: Point) -> list[Entry]:
+    untouched = [r.result["untouched"]["test"]["prediction_gap"] for r in point.runs]
+    gap, divergence = point.gaps("prediction_gap"), point.gaps("kl_oracle_unlearned")
+    deltas = [run.result["compare"]["deltas"]["ua"] for run in point.runs]
+    floors = [pair["deltas"]["ua"] for pair in point.floor.result["pairs"]]
+    exact = [run.result["exact"] for run in point.runs]
+    return [
+        point.recipe.name,
+        f"{100 * float(np.mean(exact)):.0f} %",
+        Figure(point.values("ta"), scale=100),
+        Figure(untouched, gap.floor, 100),
+        Figure(gap.values, gap.floor, 100),
+        Figure(divergence.values, divergence.floor, digits=4),
+        Figure(deltas, float(np.mean(floors)), 100, 2, point.values("ua")),
+        Figure(point.attack, digits=4),
+    ]
+
+
+def _curve(points: list[Point]) -> bytes:
+    figure, axes = pyplot().subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
+    for line in dict.fromkeys(point.recipe.line for point in points):
+        own = [point for point in points if point.recipe.line == line]
+        accuracies = [100 * float(np.mean(point.values("ta"))) for point in own]
+        divergences = [point.gaps("kl_oracle_unlearned") for point in own]
+        left = [figure.mean - (figure.floor or 0) for figure in divergences]
+        right = [float(np.mean(point.attack)) for point in own]
+        for axis, places in zip(axes, (left, right), strict=True):
+            axis.plot(places, accuracies, "o-", label=line, linewidth=1)
+            for point, x, y in zip(own, places, accuracies, strict=True):
+                name = point.recipe.name.rpartition(", ")[2]
+                axis.annotate(name, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7)
+    axes[0].set(xlabel="KL(oracle, unlearned) beyond the floor, nats", ylabel="test accuracy, %")
+    axes[1].set(xlabel="attack AUC less the oracle's")
+    axes[0].legend(fontsize=7)
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    return as_png(figure)
