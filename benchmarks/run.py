@@ -1,4 +1,4 @@
-"""Run every benchmark and write one page with the machine on it: ``make bench``.
+"""Run every benchmark and write one page with the machine on it: ``make speed``.
 
 Each part runs in a process of its own, so that none finds the memory as another one left it.
 """
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="Markdown file to write.")
     parser.add_argument("--only", choices=list(PARTS.values()), help="One part.")
     arguments = parser.parse_args()
-    page = ["# Speed", "", f"Measured by `make bench` on {machine()}.", ""]
+    page = ["# Speed", "", f"Measured by `make speed` on {machine()}.", ""]
     for name, script in PARTS.items():
         if arguments.only in (None, script):
             page += section(name, HERE / f"{script}.py")

@@ -1,5 +1,6 @@
 """Pages are well formed, and every figure on them comes from a run."""
 
+import csv
 import itertools
 import re
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from erasable.bench import Run, exact_page, share_page, std_cls_page
+from erasable.bench import Run, exact_page, share_page, std_cls_document, std_cls_page
 from erasable.bench._pages import PAPER, spread, table
 from erasable.bench._share import SHARES
 from erasable.bench._std_cls import FRACTIONS, REDUCTIONS
@@ -305,3 +306,26 @@ def test_the_page_of_shares_is_made_of_its_runs():
 def test_a_single_seed_is_shown_without_a_spread():
     ((_, rows),) = tables("\n".join(share_page({"a": share_runs(1)}, "c", None)))
     assert rows[2] == ["0%", "1,000", "90.00", "80.00"]
+
+
+# -- std_cls in other forms -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["csv", "tex", "html", "md"])
+def test_std_cls_in_every_form_has_the_same_figures(form, tmp_path):
+    runs = [std_cls_run(0, name="cifar10"), std_cls_run(1, name="cifar10")]
+    document = std_cls_document(runs, "the command")
+    path = tmp_path / f"page.{form}"
+    document.write(path)
+    text = path.read_text()
+    (sheet,) = document.sheets
+    assert [row[0] for row in sheet.rows] == ["parametric", *MODELS]
+    assert "SPM prototypes" in text
+    if form == "csv":
+        lines = list(csv.DictReader(text.splitlines()))
+        twin = [line for line in lines if line["model"] == "parametric"]
+        assert [float(line["mean"]) for line in twin] == pytest.approx([0.95, 1.0])
+    else:
+        assert "95.00" in text
+    if form == "html":
+        assert "94.9" in text  # the paper's

@@ -20,6 +20,7 @@ from erasable.bench._shadows import Progress, ShadowMargins, ShadowRecord, shado
 from erasable.bench._share import run_share
 from erasable.bench._sheet import Sheet
 from erasable.bench._std_cls import collect, run_std_cls
+from erasable.bench._std_cls_document import std_cls_document
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
 from erasable.bench._tradeoff import run_tradeoff, tradeoff_document
@@ -96,6 +97,7 @@ __all__ = [
     "shadow_margins",
     "share_page",
     "share_png",
+    "std_cls_document",
     "std_cls_page",
     "tradeoff_document",
     "tune",

@@ -44,14 +44,14 @@ def std_cls_page(runs: list[Run], command: str) -> Iterator[str]:
     yield _STD_CLS.format(
         preset=first["preset"], seeds=", ".join(str(run.settings["seed"]) for run in runs)
     )
-    yield from _rows_table(cells, _paper_column(data))
-    yield from _twin_gap(cells, runs)
+    yield from _rows_table(cells, paper_column(data))
+    yield from (f"{note}\n" for note in std_cls_notes(cells, runs))
     yield "## How it was run\n"
     yield f"`{command}`\n"
     yield from _facts(runs, data, first["parameters"])
 
 
-def _paper_column(data: dict[str, Any]) -> int | None:
+def paper_column(data: dict[str, Any]) -> int | None:
     """Return which of the paper's columns this data set belongs beside, if any."""
     if data["name"] == "cifar10":
         return 0
@@ -98,27 +98,30 @@ def _paper(name: str, column: int) -> list[str]:
     return [shown, f"{seconds / PAPER['parametric'][column][3]:.2f}"]
 
 
-def _twin_gap(cells: list[Cell], runs: list[Run]) -> Iterator[str]:
-    """Compare prototypes with the twin, seed by seed."""
+def std_cls_notes(cells: list[Cell], runs: list[Run]) -> list[str]:
+    """Compare prototypes with the twin, seed by seed, and say how long training took.
+
+    Args:
+        cells: The table.
+        runs: One run per seed.
+    """
     twin = next(cell for cell in cells if cell.fraction is None)
     own = next(c for c in cells if c.model == "SPM prototypes" and c.fraction == 1.0)
     gaps = [a - b for a, b in zip(own.accuracies, twin.accuracies, strict=True)]
     mean = statistics.fmean(gaps)
     word = "not more than" if round(mean, 6) >= -_CLOSE else "MORE than"
     shown = ", ".join(f"{100 * gap:+.2f}" for gap in gaps)
-    yield (
-        f"SPM prototypes less its twin, points per seed: {shown}; mean {100 * mean:+.2f}. So it is "
-        f"{word} {100 * _CLOSE:.1f} points behind, with equal epochs and regularisation.\n"
-    )
     seconds = [run.result["seconds"] for run in runs]
     fits = {
         name: statistics.median(s[f"{name}_fit"] for s in seconds)
         for name in ("twin", "spm", "graph")
     }
-    yield (
+    return [
+        f"SPM prototypes less its twin, points per seed: {shown}; mean {100 * mean:+.2f}. So it is "
+        f"{word} {100 * _CLOSE:.1f} points behind, with equal epochs and regularisation.",
         f"Training, median over the seeds: twin {fits['twin']:.0f} s, SPM {fits['spm']:.0f} s, "
-        f"graph {fits['graph']:.0f} s more. (Of a run that was interrupted, only the last part.)\n"
-    )
+        f"graph {fits['graph']:.0f} s more. (Of a run that was interrupted, only the last part.)",
+    ]
 
 
 def exact_page(by_encoder: dict[str, dict[str, Run]], command: str) -> Iterator[str]:

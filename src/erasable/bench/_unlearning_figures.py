@@ -76,18 +76,19 @@ def _draw_floor(axis: Any, found: Found) -> None:
 
 
 def _draw_time(axis: Any, found: Found) -> None:
-    for key, values in _means(found).items():
+    points = sorted(_means(found).items(), key=lambda item: statistics.fmean(item[1]))
+    for number, (key, values) in enumerate(points):
         seconds = statistics.median(run.result["seconds"] for run in _scored(found.cells[key]))
         gap = statistics.fmean(values)
         axis.plot(seconds, gap, "o", color=_COLOURS.get(key[0]), markersize=7)
-        axis.annotate(
-            _name(key), (seconds, gap), xytext=(5, 4), textcoords="offset points", fontsize=7
-        )
+        away = (5, 4) if number % 2 else (5, -10)  # labels of near points, apart
+        axis.annotate(_name(key), (seconds, gap), xytext=away, textcoords="offset points", size=7)
     for kind, runs in found.oracles.items():
         seconds = statistics.median(run.result["seconds"] for run in runs)
         floor = statistics.fmean(_floor(found, kind))
         axis.plot(seconds, floor, "D", color=_COLOURS.get(kind), markersize=5, markerfacecolor="w")
     axis.set_xscale("log")
+    axis.minorticks_off()
     axis.set_ylim(bottom=0)
     axis.set_xlabel("seconds")
     axis.set_ylabel("PG_H, % of test images")

@@ -33,6 +33,12 @@ Scale = Annotated[str, typer.Option("--preset", help="tiny, laptop or paper.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, …")]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder of finished runs.")]
 Out = Annotated[Path | None, typer.Option(help="Write the page to this file, in Markdown.")]
+Outs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out", help="Write to this file, by its ending: .md, .csv, .tex, .html; can be repeated."
+    ),
+]
 Resolution = Annotated[int | None, typer.Option(help="Height and width of images from files.")]
 Cache = Annotated[
     Path | None,
@@ -48,7 +54,7 @@ def std_cls(
     scale: Scale = "laptop",
     seeds: Seeds = 3,
     runs: RunsFolder = Path("out/runs"),
-    out: Out = None,
+    out: Outs = None,
     resolution: Resolution = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,10 +67,12 @@ def std_cls(
       erasable tables std_cls --data fashion-mnist --seeds 3 --out fashion-mnist.md
       erasable tables std_cls --data imagenet/ --preset paper
     """
-    from erasable.bench import Runs, run_std_cls, std_cls_page
+    from erasable.bench import Runs, require_form, run_std_cls, std_cls_document, std_cls_page
     from erasable.data import load_dataset
 
-    require_file(out)
+    for path in out or []:
+        require_file(path)
+        require_form(path)
     loaded = load_dataset(data, resolution=resolution)
     found = run_std_cls(
         loaded,
@@ -74,7 +82,15 @@ def std_cls(
         say=say,
         verbose=not as_json,
     )
-    _show([vars(run) for run in found], std_cls_page(found, command()), out, as_json=as_json)
+    pages = [path for path in out or [] if path.suffix == ".md"]
+    others = [path for path in out or [] if path.suffix != ".md"]
+    for path in others:
+        std_cls_document(found, command()).write(path)
+        say(f"Page: {path}")
+    text = list(std_cls_page(found, command()))
+    targets: list[Path | None] = [*pages] or [None]
+    for target in targets:
+        _show([vars(run) for run in found], text, target, as_json=as_json)
 
 
 @tables_app.command("exact")

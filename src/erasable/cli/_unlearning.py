@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from erasable.cli._common import AsJson, emit, require_file, say
-from erasable.cli._tables import Data, Resolution, RunsFolder, Scale, Seeds, command
+from erasable.cli._tables import Data, Outs, Resolution, RunsFolder, Scale, Seeds, command
 from erasable.errors import ArgumentError, listing
 
 if TYPE_CHECKING:
     from erasable.bench import Document, Group, Harness
 
-Outs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--out", help="Write to this file, by its ending: .md, .csv, .tex, .html; can be repeated."
-    ),
-]
 Methods = Annotated[
     list[str] | None,
     typer.Option("--method", help="A method that edits weights; can be repeated; default: all."),
@@ -116,6 +110,7 @@ def cls_imagenet(
     \b
     Examples:
       erasable tables cls_imagenet --data imagenet/ --out imagenet.md
+      erasable tables cls_imagenet --data photographs/ --preset tiny --resolution 32 --classes 2
     """
     from erasable.bench import imagenet_groups
 
