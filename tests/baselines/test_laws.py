@@ -129,7 +129,7 @@ def test_a_budget_of_seconds_stops_the_work(problem, name):
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_a_budget_of_nothing_is_refused(problem, seconds):
-    with pytest.raises(ArgumentError, match="budget of more than 0"):
+    with pytest.raises(ArgumentError, match="to be more than 0"):
         edited(problem, "ft", budget=Budget(seconds=seconds))
 
 
@@ -288,3 +288,19 @@ def test_other_packages_add_methods_by_entry_point(monkeypatch):
     _registry._load_others.cache_clear()
     assert list(methods())[-1] == "other"
     _registry._load_others.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "share", "expected"),
+    [(10, 0.1, 10), (10, 0.25, 4), (10, 0.9, 1), (10, 1.0, 1), (3, 0.1, 3), (0, 0.5, 0)],
+)
+def test_a_budget_of_passes_gives_each_method_as_many_rows(epochs, share, expected):
+    assert Budget(passes=1).allowed(epochs, share) == expected
+    assert Budget().allowed(epochs, share) == epochs
+
+
+def test_passes_decide_how_many_epochs_are_run(problem):
+    assert edited(problem, "ft", budget=Budget(passes=1)).figures["epochs"] == 1
+    assert edited(problem, "ga", budget=Budget(passes=1)).figures["epochs"] > 1
+    with pytest.raises(ArgumentError, match="passes to be more than 0"):
+        Budget(passes=0)

@@ -11,7 +11,7 @@ from torch import nn
 
 from erasable.baselines._rows import Rows
 from erasable.data import Split
-from erasable.errors import ErasableError
+from erasable.errors import ArgumentError, ErasableError
 
 
 class DivergedError(ErasableError, ArithmeticError):
@@ -51,12 +51,34 @@ class Budget:
     """What an edit may spend.
 
     Attributes:
-        epochs: Passes instead of the method's own number; None leaves it.
+        epochs: Epochs instead of the method's own number; None leaves it.
+        passes: Rows that may be read, as a multiple of all rows: a method that reads a tenth of
+            them per epoch may run ten epochs where one that reads all may run one. It lowers the
+            number of epochs, to one at least. None for no limit.
         seconds: Time after which no further step begins; None for no limit.
     """
 
     epochs: int | None = None
+    passes: float | None = None
     seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("passes", "seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ArgumentError(f"Expected {name} to be more than 0, but got {value!r}.")
+
+    def allowed(self, epochs: int, share: float) -> int:
+        """Return how many epochs may be run.
+
+        Args:
+            epochs: The method's own number.
+            share: Rows that an epoch reads, as a multiple of all rows.
+        """
+        wanted = epochs if self.epochs is None else self.epochs
+        if self.passes is None or wanted < 1:
+            return wanted
+        return max(1, min(wanted, int(self.passes / share + 1e-9)))
 
 
 @dataclass(frozen=True)

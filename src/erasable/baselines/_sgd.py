@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from erasable.baselines._base import DivergedError, Task, WeightMethod
 from erasable.baselines._rows import Draw, Rows
-from erasable.errors import ArgumentError, Problems, listing
+from erasable.errors import Problems, listing
 from erasable.training import Augmentation, Display
 
 BATCH_NORMS = ("train", "frozen")
@@ -61,7 +61,9 @@ class SGDMethod(WeightMethod):
 
     def edit(self, task: Task) -> None:
         """Run the epochs."""
-        epochs = self.epochs if task.budget.epochs is None else task.budget.epochs
+        parts = {"forget": len(task.forget), "retain": len(task.retain)}
+        share = sum(parts[name] for name in self.reads) / sum(parts.values())
+        epochs = task.budget.allowed(self.epochs, share)
         if not self.learning_rate or not epochs:
             return
         run = self.prepare(task)
@@ -81,6 +83,7 @@ class SGDMethod(WeightMethod):
                 task.is_complete = False
             finally:
                 task.network.eval()
+        task.figures["epochs"] = float(epochs)
         task.figures["batch_norm_drift"] = _drift(before, _statistics(task.network))
 
     def prepare(self, task: Task) -> "Run":
@@ -239,6 +242,4 @@ def _deadline(task: Task) -> float | None:
     seconds = task.budget.seconds
     if seconds is None:
         return None
-    if not seconds > 0:
-        raise ArgumentError(f"Expected a budget of more than 0 seconds, but got {seconds!r}.")
     return time.perf_counter() + seconds - task.account.seconds

@@ -70,5 +70,5 @@ def _passes(harness: Harness, method: Method, gone: float) -> float:
     if not isinstance(method, SGDMethod):
         return 1.0
     share = {"forget": gone, "retain": 1 - gone}
-    budget = BUDGETS[harness.scale].epochs
-    return sum(share[name] for name in method.reads) * (method.epochs if budget is None else budget)
+    read = sum(share[name] for name in method.reads)
+    return read * BUDGETS[harness.scale].allowed(method.epochs, read)
