@@ -150,8 +150,8 @@ def exact_page(by_encoder: dict[str, dict[str, Run]], command: str) -> Iterator[
         f"{data['train_rows']:,} rows; test accuracy in percent on {data['test_rows']:,} test "
         "rows, with shares below 100 % as mean ± standard deviation over three draws of the "
         "memory (seeds 0, 1, 2). Nothing was tuned: shrinkage, temperature and grid are the "
-        "library's defaults. Embeddings that were in the cache already were not computed again, and "
-        "are not in the time of the runs.\n"
+        "library's defaults. Embeddings that were in the cache already were not computed again; "
+        "that is not in the time of the runs.\n"
     )
     for name, runs in by_encoder.items():
         yield f"## {name}\n"
