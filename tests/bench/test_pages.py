@@ -219,7 +219,7 @@ def test_a_gap_of_exactly_what_was_aimed_at_is_not_more():
 
 
 def test_training_times_are_those_of_the_runs():
-    assert "twin 11 s, SPM 22 s, graph 33 s more" in std_cls(std_cls_run())
+    assert "twin 11 s (11 s), SPM 22 s (22 s), graph 33 s (33 s) more" in std_cls(std_cls_run())
 
 
 def test_command_seeds_parameters_and_every_machine_are_told():
@@ -271,7 +271,7 @@ def test_the_page_of_level_exact_is_made_of_its_runs():
     assert "solves anew: 0.75 s" in page
     assert "```text\nexact: verified\n  rows 3\n```" in page
     assert "77 shadow models per world" in page
-    assert "never holding the rows: 76 of 77." in page
+    assert "never holding the rows: 76 of 77;" in page
     assert "TPR % at FPR 0.1 % / 1 %" in page
     assert "| before forgetting | 66.60 ± 1.96 | 0.512 | 0.11 / 1.23 | 0.0456 |" in page
     assert "| after forgetting | 50.10 ± 1.96 | 0.512 |" in page

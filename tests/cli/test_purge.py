@@ -111,10 +111,14 @@ def test_a_model_without_copies_has_nothing_to_purge(tmp_path):
     assert document("purge", tmp_path / "m") == {"entries": 0, "left": []}
 
 
-def test_a_cache_that_is_gone_is_no_error(model, cache):
-    call("forget", model, "--id", names(1)[0])
+def test_a_cache_that_is_gone_is_told_of(model, cache):
     shutil.rmtree(cache)
-    assert document("purge", model) == {"entries": 0, "left": []}
+    told = CliRunner().invoke(app, ["forget", str(model), "--id", names(1)[0]])
+    assert (told.exit_code, f"{cache} is not there now" in told.stderr) == (0, True)
+    found = document("purge", model)
+    assert found["entries"] == 0
+    assert [left["path"] for left in found["left"]] == [str(cache)]
+    assert "not there now" in call("info", model)
 
 
 def test_a_model_that_is_not_there_is_refused(tmp_path, monkeypatch, capsys):

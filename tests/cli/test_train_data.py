@@ -96,7 +96,8 @@ def test_a_data_set_by_name_is_trained_on_as_a_file_of_its_rows(tmp_path, digits
     rows, test = write(tmp_path / "rows.npz", digits.train), write(tmp_path / "t.npz", digits.test)
     named = document("train", tmp_path / "a", "--data", "digits", *TINY)
     filed = document("train", tmp_path / "b", rows, "--test", test, *TINY)
-    assert named.pop("model") != filed.pop("model")
+    for name in ("model", "data"):  # a file does not say where it comes from
+        assert named.pop(name) != filed.pop(name)
     assert named == filed
     assert named["rows"] == len(digits.train)
 
@@ -359,3 +360,27 @@ def test_a_folder_of_images_is_trained_on_and_predicted(tmp_path):
     assert model.input_shape_ == (3, 224, 224)
     assert "cat/1.png" in model.memory or "cat/0.png" in model.memory
     assert len(document("predict", tmp_path / "m", root, "--json")["labels"]) == 10
+
+
+# -- what a model says of the data it was made of -------------------------------------------------
+
+
+def test_a_model_records_the_split_it_was_trained_on(digits, tmp_path):
+    model = tmp_path / "model"
+    told = document("train", model, "--data", "digits", *TINY)
+    assert told["data"] == digits.record()
+    assert load(model).data_ == digits.record()
+    assert document("info", model, "--json")["data"]["seed"] == 0
+    assert "test share 0.2, seed 0" in call("info", model)
+    reloaded = load(model)
+    reloaded.forget(ids=[digits.train.ids[0]])
+    reloaded.save(model)
+    assert load(model).data_ == digits.record()
+
+
+def test_predicting_rows_of_the_memory_is_said(table, tmp_path):
+    model = tmp_path / "model"
+    call("train", model, table, *TINY)
+    told = CliRunner().invoke(app, ["predict", str(model), str(table), "--json"])
+    assert "24 of the 30 inputs are rows of this memory" in told.stderr
+    assert json.loads(told.stdout)["in_memory"] == 24

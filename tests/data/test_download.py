@@ -294,8 +294,7 @@ def test_a_cache_that_cannot_be_a_folder_is_named(tmp_path, packed):
     spec = tiny.colour_spec(remotes=(Remote(("x:",), "a", 1, ""),), packages=spec.packages)
     with pytest.raises(StoreError) as error:
         fetch(spec, root=tmp_path / "file")
-    failures = str(error.value).partition("Fetch one of these")[0].splitlines()[1:]
-    assert [str(tmp_path / "file" / "colour") in line for line in failures] == [True] * 3
+    assert f"write colour to {tmp_path / 'file'}" in str(error.value)
 
 
 def test_without_a_network_one_message_explains_each_source_and_the_ways_out(tmp_path, monkeypatch):

@@ -43,10 +43,10 @@ def test_columns_can_have_other_names(tmp_path):
     assert (rows.X.tolist(), rows.y.tolist(), rows.ids) == ([[3, 2]], ["fox"], ["1"])
 
 
-def test_without_ids_the_number_of_the_row_is_the_id(tmp_path):
+def test_without_ids_file_and_number_of_the_row_are_the_id(tmp_path):
     path = write(tmp_path / "t.csv", "a,label\n1,x\n2,y\n")
     rows = load_dataset(path, test_share=0).train
-    assert (rows.ids, rows.groups) == (["0", "1"], None)
+    assert (rows.ids, rows.groups) == (["t.csv/0", "t.csv/1"], None)
 
 
 @given(st.integers(0, 5), st.floats(0, 0.9))
@@ -57,7 +57,7 @@ def test_ids_are_the_same_with_every_split(tmp_path_factory, seed, share):
     dataset = load_dataset(path, seed=seed, test_share=share)
     for part in (dataset.train, dataset.test):
         if part is not None:
-            assert part.ids == [str(int(x)) for x in part.X[:, 0]]
+            assert part.ids == [f"many.csv/{int(x)}" for x in part.X[:, 0]]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,13 @@ def test_broken_images_of_a_table_are_named(tmp_path):
 def test_cells_that_are_no_numbers_are_named_all_at_once(tmp_path):
     path = write(tmp_path / "t.csv", "a,b,label,id\n1,two,x,r\n,4,,s\ninf,1,y,\n")
     message = refused(path)
-    for text in ("two in row 0 of b", "in row 1 of a", "inf in row 2 of a", "none: 1", "none: 2"):
+    for text in (
+        "two in row 0 of b",
+        "in row 1 of a",
+        "inf in row 2 of a",
+        "none: 1",
+        "these rows: 2",
+    ):
         assert text in message
 
 
@@ -196,7 +202,11 @@ def test_arrays_are_loaded_with_their_ids_or_row_numbers(tmp_path):
     np.savez(tmp_path / "b.npz", X=np.eye(2), y=["x", "y"], ids=[7, 8], groups=["u", ""])
     plain = load_dataset(tmp_path / "a.npz", test_share=0).train
     named = load_dataset(f"arrays:{tmp_path / 'b.npz'}", test_share=0).train
-    assert (plain.ids, plain.groups, plain.y.tolist()) == (["0", "1", "2"], None, [1, 2, 1])
+    assert (plain.ids, plain.groups, plain.y.tolist()) == (
+        ["a.npz/0", "a.npz/1", "a.npz/2"],
+        None,
+        [1, 2, 1],
+    )
     assert (named.ids, named.groups) == ([7, 8], [["u"], []])
     assert json.dumps(load_dataset(tmp_path / "b.npz").record())
 

@@ -882,11 +882,39 @@ def test_embeddings_of_forgotten_rows_that_came_back_to_a_cache_are_told(tmp_pat
     assert audit(model, ids=names(2)).not_verified == ()
     model.forget(ids=names(2))
     assert audit(model, ids=names(2)).not_verified == ()
-    model.embed(X[:2], ids=names(2))
-    [cache] = audit(model, ids=names(2)).not_verified
-    assert "holds 2 embeddings of rows forgotten before" in cache
+    model.embed(X[:2], ids=names(2))  # forgotten rows do not come back by this model
+    assert audit(model).not_verified == ()
+    other = SPMClassifier("identity", embedding_cache=tmp_path / "cache")
+    other.remember(X[:2], y[:2], ids=names(2))
+    for named in ({}, {"ids": names(2)}):
+        [cache] = audit(model, **named).not_verified
+        assert "holds 2 embeddings of rows forgotten before" in cache
     model.purge()
     assert audit(model, ids=names(2)).not_verified == ()
+
+
+def test_a_cache_that_is_out_of_reach_is_told(tmp_path):
+    X, y = blobs(6)
+    model = SPMClassifier("identity", embedding_cache=tmp_path / "cache")
+    model.remember(X, y, ids=names(6))
+    (tmp_path / "cache").rename(tmp_path / "away")
+    model.forget(ids=names(1))
+    [sentence] = audit(model).not_verified
+    assert "it is not there now" in sentence
+    assert [copy.path for copy in model.purge().left] == [str(tmp_path / "cache")]
+    (tmp_path / "away").rename(tmp_path / "cache")
+    assert model.purge().entries == 1
+    assert audit(model).not_verified == ()
+
+
+def test_an_embedding_of_a_forgotten_row_is_the_same_without_a_cache(tmp_path):
+    X, y = blobs(6)
+    model = SPMClassifier("identity", embedding_cache=tmp_path / "cache")
+    model.remember(X, y, ids=names(6))
+    before = model.embed(X, ids=names(6))
+    model.forget(ids=names(3)[1:])
+    np.testing.assert_array_equal(model.embed(X, ids=names(6)), before)
+    assert model.purge().entries == 0
 
 
 def test_checkpoints_and_reports_are_named_as_not_looked_into(tmp_path):

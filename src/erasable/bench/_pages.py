@@ -44,7 +44,7 @@ def std_cls_page(runs: list[Run], command: str) -> Iterator[str]:
     yield _STD_CLS.format(
         preset=first["preset"], seeds=", ".join(str(run.settings["seed"]) for run in runs)
     )
-    yield from _rows_table(cells, paper_column(data))
+    yield from _rows_table(cells, paper_column(data), first["parameters"]["encoder"])
     yield from (f"{note}\n" for note in std_cls_notes(cells, runs))
     yield "## How it was run\n"
     yield f"`{command}`\n"
@@ -58,7 +58,7 @@ def paper_column(data: dict[str, Any]) -> int | None:
     return 1 if data["classes"] == _IMAGENET else None
 
 
-def _rows_table(cells: list[Cell], column: int | None) -> Iterator[str]:
+def _rows_table(cells: list[Cell], column: int | None, encoder: str) -> Iterator[str]:
     shares = [f"{fraction:.0%}" for fraction in FRACTIONS]
     header = ["model", *shares, "time / twin"]
     rows = [[name, *map(_accuracy, group), _ratio(group[-1])] for name, group in _grouped(cells)]
@@ -69,8 +69,14 @@ def _rows_table(cells: list[Cell], column: int | None) -> Iterator[str]:
     if column is not None:
         yield (
             f"The paper's figures are for a ResNet-18 on {('CIFAR-10', 'ImageNet')[column]}, "
-            "trained far longer, on a GPU.\n"
+            f"trained far longer, on a GPU; here the encoder is {encoder}{_start(encoder)}.\n"
         )
+
+
+def _start(encoder: str) -> str:
+    """Say where an encoder starts, if not from drawn weights."""
+    is_published = encoder.startswith("efficientnet")
+    return ", which starts from weights that were trained on ImageNet" if is_published else ""
 
 
 def _grouped(cells: list[Cell]) -> Iterator[tuple[str, list[Cell | None]]]:
@@ -87,7 +93,13 @@ def _accuracy(cell: Cell | None) -> str:
 
 
 def _ratio(cell: Cell | None) -> str:
-    return "" if cell is None else f"{statistics.median(cell.ratios):.2f}"
+    """Return the median, and the range that it was taken of."""
+    if cell is None:
+        return ""
+    median = f"{statistics.median(cell.ratios):.2f}"
+    if len(set(cell.ratios)) == 1:
+        return median
+    return f"{median} ({min(cell.ratios):.2f}–{max(cell.ratios):.2f})"
 
 
 def _paper(name: str, column: int) -> list[str]:
@@ -112,16 +124,17 @@ def std_cls_notes(cells: list[Cell], runs: list[Run]) -> list[str]:
     word = "not more than" if round(mean, 6) >= -_CLOSE else "MORE than"
     shown = ", ".join(f"{100 * gap:+.2f}" for gap in gaps)
     seconds = [run.result["seconds"] for run in runs]
-    fits = {
-        name: statistics.median(s[f"{name}_fit"] for s in seconds)
-        for name in ("twin", "spm", "graph")
-    }
+    fits = {name: _times([s[f"{name}_fit"] for s in seconds]) for name in ("twin", "spm", "graph")}
     return [
         f"SPM prototypes less its twin, points per seed: {shown}; mean {100 * mean:+.2f}. So it is "
         f"{word} {100 * _CLOSE:.1f} points behind, with equal epochs and regularisation.",
-        f"Training, median over the seeds: twin {fits['twin']:.0f} s, SPM {fits['spm']:.0f} s, "
-        f"graph {fits['graph']:.0f} s more. (Of a run that was interrupted, only the last part.)",
+        f"Training, median (longest) over the seeds: twin {fits['twin']}, SPM {fits['spm']}, graph "
+        f"{fits['graph']} more. (Of a run that was interrupted, only the last part.)",
     ]
+
+
+def _times(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.0f} s ({max(seconds):.0f} s)"
 
 
 def exact_page(by_encoder: dict[str, dict[str, Run]], command: str) -> Iterator[str]:
@@ -139,7 +152,9 @@ def exact_page(by_encoder: dict[str, dict[str, Run]], command: str) -> Iterator[
         "word it rests on, stands with each encoder. "
         f"{data['train_rows']:,} rows; test accuracy in percent on {data['test_rows']:,} test "
         "rows, with shares below 100 % as mean ± standard deviation over three draws of the "
-        "memory. Nothing was tuned: shrinkage, temperature and grid are the library's defaults.\n"
+        "memory (seeds 0, 1, 2). Nothing was tuned: shrinkage, temperature and grid are the "
+        "library's defaults. Embeddings that were in the cache already were not computed again; "
+        "that is not in the time of the runs.\n"
     )
     for name, runs in by_encoder.items():
         yield f"## {name}\n"
@@ -169,7 +184,8 @@ def _exact_forgetting(runs: dict[str, Run]) -> Iterator[str]:
     found = runs["forget"].result
     levels = ", ".join(" on the basis ".join(level) for level in found["levels"])
     yield (
-        f"Forgetting one row: median {found['median_ms']:.2f} ms, 99th percentile "
+        f"Forgetting one row, in memory, without an embedding cache and not saved: median "
+        f"{found['median_ms']:.2f} ms, 99th percentile "
         f"{found['p99_ms']:.2f} ms, of which {found['digest_ms']:.2f} ms hash all weights for the "
         f"receipt; a class of {found['class']['rows']:,} rows: "
         f"{found['class']['seconds']:.2f} s. Level: {levels}. The first prediction by `gaussian` "
@@ -185,8 +201,11 @@ def _exact_attacks(reduction: str, run: Run) -> Iterator[str]:
     yield (
         f"Attacks on `{reduction}`, {record['shadows']:,} shadow models per world, each on its own "
         f"random half of the rows; forget set of {record['forget']} rows, "
-        f"{record['rows_per_model']:,} rows left per model. Unlearned states equal to those never "
-        f"holding the rows: {record['equal_states']:,} of {record['shadows']:,}.\n"
+        f"{record['rows_per_model']:,} rows left per model, seed {record.get('seed', 0)}. A "
+        "shadow's rows are added and taken away as integer sums, as the library does. Unlearned "
+        f"states equal to those never holding the rows: {record['equal_states']:,} of "
+        f"{record['shadows']:,}; {record.get('checked', 0)} of them also went through `forget` "
+        "itself.\n"
     )
     rows = []
     worlds = {
@@ -215,6 +234,10 @@ def _exact_attacks(reduction: str, run: Run) -> Iterator[str]:
         for part in ("retain", "validation")
     ]
     yield f"KLOM of other rows after forgetting [floor]: {', '.join(others)}.\n"
+    yield (
+        "An accuracy a little below 50 % is the cross-validation's: at chance, what an attacker is "
+        "fitted to and what it is asked about lie on opposite sides of their common mean.\n"
+    )
 
 
 def share_page(groups: dict[str, list[Run]], command: str, picture: str | None) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """``erasable forget``."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,6 +48,9 @@ def forget(
     lines = [f"{name:15} {value}" for name, value in receipt.to_dict().items() if value is not None]
     words = EXPLAINED[receipt.level] if receipt.rows else "Nothing of this was in the memory."
     emit(receipt.to_dict(), as_json=as_json, lines=[*lines, "", words])
+    for copy in classifier.copies():
+        if not Path(copy.path).exists():
+            say(f"Note: {copy.path} is not there now. It has {copy.holds}.")
     missing = classifier.memory.tombstones.marks.missing_keys
     if missing:
         say(

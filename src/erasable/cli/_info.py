@@ -39,16 +39,27 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
         "weights_digest": classifier.weights_digest,
         "tombstones": len(memory.tombstones.marks),
         "trained_on": [{"basis": s.basis, "name": s.name} for s in sources],
+        "data": classifier.data_,
         "copies": [asdict(copy) for copy in classifier.copies()],
     }
     trained = ", ".join(f"{s.name} ({s.basis})" for s in sources) or "nothing: weights as drawn"
     lines = [
         f"{name.replace('_', ' '):15} {value}"
         for name, value in document.items()
-        if name not in ("trained_on", "copies") and value is not None
+        if name not in ("trained_on", "data", "copies") and value is not None
     ]
+    if classifier.data_ is not None:
+        lines.append(f"{'data':15} {_split(classifier.data_)}")
     lines.append(f"{'trained on':15} {trained}")
     emit(document, as_json=as_json, lines=[*lines, *map(_copy, classifier.copies())])
+
+
+def _split(record: dict[str, Any]) -> str:
+    drawn = "its own split"
+    if record["seed"] is not None:
+        drawn = f"test share {record['test_share']}, seed {record['seed']}"
+    digest = str(record["train_digest"])[:16]
+    return f"{record['name']}: {record['train_rows']} training rows, {drawn}, digest {digest}"
 
 
 def _copy(copy: "KnownCopy") -> str:

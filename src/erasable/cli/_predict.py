@@ -19,6 +19,7 @@ from erasable.cli._common import (
     emit,
     read_rows,
     require_file,
+    say,
 )
 
 
@@ -64,8 +65,12 @@ def predict(
             temperature=temperature,
         )
     )
+    held = classifier.memory.table.position
+    own = sum(held(row_id) is not None for row_id in arrays.ids or [])
     probabilities = classifier.predict_proba(arrays.X)
     labels = classifier.classes_[probabilities.argmax(axis=1)]
+    if own:
+        say(f"Note: {own} of the {len(arrays)} inputs are rows of this memory and vote themselves.")
     best = probabilities.max(axis=1)
     accuracy = None if arrays.y is None else float(np.mean(labels == arrays.y))
     if out is not None:
@@ -83,7 +88,12 @@ def predict(
     if accuracy is not None:
         lines.append(f"accuracy {accuracy:.2%} of {len(arrays)}")
     emit(
-        {"labels": labels.tolist(), "probabilities": best.tolist(), "accuracy": accuracy},
+        {
+            "labels": labels.tolist(),
+            "probabilities": best.tolist(),
+            "accuracy": accuracy,
+            "in_memory": own,
+        },
         as_json=as_json,
         lines=lines,
     )

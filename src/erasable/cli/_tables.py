@@ -133,9 +133,7 @@ def exact(
             shadow_reductions=tuple(shadow_reduction or ["prototypes"]),
         )
     loaded = load_dataset(data)
-    say(
-        f"Embeddings of the rows are kept in {cache}, also afterwards: delete it when you are done."
-    )
+    _tell_of_cache(cache)
     found: dict[str, Any] = {
         title: run_exact(loaded, settings, runs=Runs(runs), say=say, verbose=not as_json)
         for title, settings in wanted.items()
@@ -182,6 +180,7 @@ def share(
     }
     if frozen_encoder is not None:
         name, options = frozen_encoder
+        _tell_of_cache(embedding_cache or _embeddings())
         parameters = {
             "encoder": name,
             "encoder_options": options,
@@ -250,6 +249,12 @@ def command() -> str:
     import shlex
 
     return shlex.join(["erasable", *sys.argv[1:]])
+
+
+def _tell_of_cache(cache: Path) -> None:
+    say(
+        f"Embeddings of the rows are kept in {cache}, also afterwards: delete it when you are done."
+    )
 
 
 def _embeddings() -> Path:

@@ -136,7 +136,7 @@ def train(
         raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
-    rows, held_out = _rows(data, data_option, test)
+    rows, held_out, record = _rows(data, data_option, test)
     settings = {} if preset is None else _preset(preset, rows)
     given_options = _options(encoder_option)
     given: dict[str, Any] = {
@@ -181,6 +181,7 @@ def train(
     except KeyboardInterrupt:
         say(f"Stopped. Run the same command again to go on; the state is in {partial}.")
         raise typer.Exit(130) from None
+    classifier.data_ = record
     classifier.save(model, overwrite=overwrite)
     shutil.rmtree(partial, ignore_errors=True)
     accuracy = None if held_out is None else classifier.score(held_out.X, held_out.y)
@@ -193,6 +194,7 @@ def train(
             "classes": classifier.memory.classes,
             "digest": classifier.memory.digest,
             "weights_digest": classifier.weights_digest,
+            "data": record,
             "adaptation": adaptation,
             "test_accuracy": accuracy,
         },
@@ -207,8 +209,8 @@ def train(
 
 def _rows(
     data: str | None, data_option: str | None, test: str | None
-) -> "tuple[Arrays, Arrays | None]":
-    """Return rows to train on, and rows to measure on if there are any."""
+) -> "tuple[Arrays, Arrays | None, dict[str, Any] | None]":
+    """Return rows to train on, rows to measure on if there are any, and the record of a split."""
     from erasable.data import Arrays, load_dataset
 
     if (data is None) == (data_option is None):
@@ -216,14 +218,14 @@ def _rows(
     name = str(data or data_option)
     held_out = None if test is None else read_rows(test, "test", needs_labels=True)
     if is_arrays(name) or held_out is not None:
-        return read_rows(name, "train", needs_labels=True), held_out
+        return read_rows(name, "train", needs_labels=True), held_out, None
     found = load_dataset(name)
     splits = [
         None if split is None else Arrays(split.X, split.y, split.ids, split.groups)
         for split in (found.train, found.test)
     ]
     assert splits[0] is not None  # noqa: S101 - a data set has rows
-    return splits[0], splits[1]
+    return splits[0], splits[1], found.record()
 
 
 def _preset(name: str, rows: "Arrays") -> dict[str, Any]:

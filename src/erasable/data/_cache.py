@@ -9,12 +9,14 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from erasable.data._layouts import Decoded, UInt8s, decoded_digest
 from erasable.data._specs import Spec
@@ -24,6 +26,8 @@ from erasable.files import sync_folder, write_atomically
 
 FORMAT = "erasable.data.1"
 COMMIT = "data.json"
+PARTIAL = ".partial-"
+"""How names begin that are of no use once their process has ended."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,36 @@ def data_folder(cache: Path | str | None = None) -> Path:
         return Path(named).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "erasable" / "data"
+
+
+@contextlib.contextmanager
+def cache_lock(spec: Spec, root: Path) -> Iterator[None]:
+    """Keep other processes from writing the same data set; sweep what killed ones left.
+
+    Raises:
+        StoreError: If the folder cannot be written to.
+    """
+    folder = root / spec.name
+    path = root / f".{spec.name}.lock"
+    lock = FileLock(path)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise StoreError(
+            f"Expected to write {spec.name} to {error.filename or root}, but: "
+            f"{error.strerror or error}."
+        ) from error
+    try:
+        for left in folder.glob(f"{PARTIAL}*"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # whoever waits for it finds the data set
+        lock.release()
 
 
 def read_entry(spec: Spec, root: Path) -> Entry | None:
@@ -145,6 +179,9 @@ def verify(spec: Spec, entry: Entry) -> None:
 def read_split(spec: Spec, entry: Entry, split: str) -> Split:
     """Map a split into memory; pixels are read from disk when they are used."""
     images, numbers = _arrays(spec, entry, split)
+    if int(numbers.max()) >= spec.count:
+        path = entry.folder / _file(split, "labels")
+        raise _damaged(spec, f"{path} has labels that are not below {spec.count}")
     labels = numbers.astype(np.int64) if spec.classes is None else np.array(spec.classes)[numbers]
     ids = [f"{spec.name}/{split}/{index}" for index in range(len(images))]
     return Split(images, np.asarray(labels), ids)
@@ -211,7 +248,7 @@ def _write_array(path: Path, array: UInt8s) -> None:
 @contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
     """Hand out a temporary name that takes the place of ``path``, or goes away on an error."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f"{PARTIAL}{path.name}.{secrets.token_hex(8)}")
     try:
         yield temporary
         temporary.replace(path)

@@ -8,7 +8,7 @@ import numpy as np
 
 from erasable.data._lazy import LazyImages, reasons
 from erasable.data._split import Dataset, Split, drawn, require_known_labels
-from erasable.errors import ArgumentError, Problems
+from erasable.errors import ArgumentError, Problems, listing
 
 SUFFIXES = frozenset(
     ".bmp .gif .jpeg .jpg .pbm .pgm .png .ppm .tif .tiff .webp".split()  # noqa: SIM905 - a list is longer
@@ -16,7 +16,7 @@ SUFFIXES = frozenset(
 """Endings of files that count as images, in lower case."""
 
 RESOLUTION = 224
-_PARTS = frozenset({"train", "val", "test"})
+_TESTS = ("test", "val", "validation", "valid")
 
 
 @dataclass
@@ -87,12 +87,22 @@ def _left_out(files: int) -> str:
 
 
 def _parts(root: Path) -> list[str]:
-    """Return the folders of the splits, training first; one empty name if there are no splits."""
+    """Return the folders of the splits, training first; one empty name if there are no splits.
+
+    Raises:
+        ArgumentError: If there are splits, and folders beside them that are none.
+    """
     folders = {path.name for path in root.iterdir() if path.is_dir() and path.name[0] != "."}
-    if "train" not in folders or not folders <= _PARTS or not _has_folders(root / "train"):
+    others = sorted(folders - {"train", *_TESTS})
+    if "train" not in folders or not _has_folders(root / "train"):
         return [""]
+    if others:
+        raise ArgumentError(
+            f"Expected train/ and one of {', '.join(f'{name}/' for name in _TESTS)} in {root}, or "
+            f"one folder per class, but got train/ and {listing(others)}. Move the others away."
+        )
     # ImageNet's own test/ has no labels, so its val/ is what one tests on.
-    tests = [name for name in ("test", "val") if name in folders and _has_folders(root / name)]
+    tests = [name for name in _TESTS if name in folders and _has_folders(root / name)]
     return ["train", *tests[:1]]
 
 

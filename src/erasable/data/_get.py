@@ -5,9 +5,17 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from erasable.data._cache import Entry, data_folder, read_entry, verify, write_entry
+from erasable.data._cache import (
+    PARTIAL,
+    Entry,
+    cache_lock,
+    data_folder,
+    read_entry,
+    verify,
+    write_entry,
+)
 from erasable.data._layouts import Decoded, canonical, decoded_digest
-from erasable.data._members import read_members
+from erasable.data._members import places, read_members
 from erasable.data._specs import Package, Spec, spec_of
 from erasable.errors import ArgumentError, StoreError, listing
 
@@ -46,7 +54,9 @@ def fetch(
     """Bring a data set into the cache folder ``root``; see `get_dataset`."""
     if source is not None:
         path = Path(source).expanduser()
-        return write_entry(spec, decode(spec, path), source=str(path.resolve()), root=root)
+        splits = decode(spec, path)
+        with cache_lock(spec, root):
+            return write_entry(spec, splits, source=str(path.resolve()), root=root)
     failures = []
     try:
         entry = read_entry(spec, root)
@@ -55,6 +65,16 @@ def fetch(
             return entry
     except StoreError as error:
         failures.append(f"cache: {error}")
+    with cache_lock(spec, root):
+        return _fetch(spec, root, failures, progress=progress)
+
+
+def _fetch(spec: Spec, root: Path, failures: list[str], *, progress: bool) -> Entry:
+    """Try one source after the other; the cache is locked."""
+    with contextlib.suppress(StoreError):  # another process may have brought it meanwhile
+        entry = read_entry(spec, root)
+        if entry is not None and not failures:
+            return entry
     folder = root / spec.name
     for package in (*([None] if spec.remotes else []), *spec.packages):
         label = _OFFICIAL if package is None else f"`{' '.join(package.command)}`"
@@ -81,6 +101,17 @@ def decode(spec: Spec, path: Path) -> dict[str, Decoded]:
     Raises:
         ArgumentError: If files are missing, damaged, or hold other data.
     """
+    wanted = {name for layout in spec.layouts for name in layout.files}
+    failures = []
+    for place in places(path, wanted):
+        try:
+            return _decode(spec, place)
+        except ArgumentError as error:
+            failures.append(error)
+    raise failures[0]
+
+
+def _decode(spec: Spec, path: Path) -> dict[str, Decoded]:
     wanted = {name for layout in spec.layouts for name in layout.files}
     contents = read_members(path, wanted, limit=spec.size + _SLACK)
     layout = next((one for one in spec.layouts if set(one.files) <= set(contents)), None)
@@ -122,7 +153,7 @@ def _packed(spec: Spec, folder: Path, package: Package) -> dict[str, Decoded]:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as place:
+        with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder) as place:
             return decode(spec, fetch_package(package, Path(place)))
     except StoreError:
         raise

@@ -113,7 +113,8 @@ def _known(spec: Spec, root: Path, *, check: bool) -> Dataset:
 
 def _arrays(path: Path, test_share: float, seed: int) -> Dataset:
     found = read_arrays(path, needs_labels=True)
-    ids = [str(row) for row in range(len(found))] if found.ids is None else found.ids
+    numbered = [f"{path.name}/{row}" for row in range(len(found))]
+    ids = numbered if found.ids is None else found.ids
     require_unique(ids, path)
     rows = Split(found.X, np.asarray(found.y), ids, found.groups)
     return drawn(str(path), rows, source=str(path), test_share=test_share, seed=seed)

@@ -10,7 +10,7 @@ import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -58,9 +58,22 @@ def read_members(path: Path, wanted: Collection[str], *, limit: int) -> dict[str
         ) from error
 
 
+def places(path: Path, wanted: Collection[str]) -> list[Path]:
+    """Return where a data set may lie: the folders that have most of its files, or ``path`` itself.
+
+    There can be several: MNIST and Fashion-MNIST have files of the same names.
+    """
+    if not path.is_dir():
+        return [path]
+    best = max((len(found) for _, found in _folders(path, wanted)), default=0)
+    chosen = [folder for folder, found in _folders(path, wanted) if best and len(found) == best]
+    return chosen or [path]
+
+
 def _in_folder(root: Path, wanted: Collection[str], limit: int) -> dict[str, bytes]:
     found = {}
-    for name, file in _best_folder(root, wanted).items():
+    best = max(_folders(root, wanted), key=lambda one: len(one[1]))[1]  # the first of equal ones
+    for name, file in best.items():
         try:
             _require_small(name, file.stat().st_size, limit)
             found[name] = file.read_bytes()
@@ -71,16 +84,16 @@ def _in_folder(root: Path, wanted: Collection[str], limit: int) -> dict[str, byt
     return found
 
 
-def _best_folder(root: Path, wanted: Collection[str]) -> dict[str, Path]:
-    """Find the folder, the root first, that has most of the wanted files."""
-    best: dict[str, Path] = {}
+def _folders(root: Path, wanted: Collection[str]) -> Iterator[tuple[Path, dict[str, Path]]]:
+    """Yield each folder, the root first, with the wanted files that it has."""
     for folder, below, files in os.walk(root):
         here = Path(folder)
         below[:] = sorted(below) if len(here.relative_to(root).parts) < _DEPTH else []
         found = {canonical(name): here / name for name in sorted(files)}
-        found = {name: file for name, file in found.items() if name in wanted and file.is_file()}
-        best = found if len(found) > len(best) else best
-    return best
+        yield (
+            here,
+            {name: file for name, file in found.items() if name in wanted and file.is_file()},
+        )
 
 
 def _in_archive(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[str, bytes]:
@@ -122,6 +135,11 @@ def _debian_data(file: IO[bytes]) -> bytes:
     file.seek(len(_AR))
     while len(header := file.read(60)) == 60:
         size = int(header[48:58])
+        if header.startswith(b"data.tar.zst"):
+            raise ValueError(
+                "it is a Debian package compressed by zstd. Unpack it with `dpkg-deb -x FILE "
+                "FOLDER` and name the folder"
+            )
         if header.startswith(b"data.tar"):
             data = file.read(size)
             if len(data) != size:

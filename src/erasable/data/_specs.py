@@ -229,6 +229,8 @@ def spec_of(name: str) -> Spec:
     Raises:
         ArgumentError: If there is none of this name; the known ones are listed.
     """
+    if name == "digits":
+        raise ArgumentError("Expected a data set to fetch, but digits come with scikit-learn.")
     if name not in KNOWN:
         raise ArgumentError(
             f"Expected the name of a data set to fetch, one of {', '.join(KNOWN)}, but got "

@@ -24,8 +24,9 @@ class Columns:
 
     Attributes:
         label: Labels. Required.
-        id: Ids; without this column, the image's path, else the number of the row from 0.
-        group: Data subjects; an empty cell means none.
+        id: Ids; without this column, the image's path, else the table's name and the number of the
+            row from 0.
+        group: Data subjects; an empty cell means none, a list several.
         path: Paths of images, relative to the table's folder. With this column the inputs are
             images, without it they are the features.
         features: Columns with numbers; by default all that are nothing else.
@@ -82,16 +83,10 @@ def load_table(
         if resolution is not None:
             problems.note("Expected no resolution, because the table has features, not images.")
         X = _numbers(cells, chosen, problems)
-    ids = _ids(cells, columns, len(labels))
-    problems.note_items(
-        [row for row, row_id in enumerate(ids) if not row_id],
-        "Expected an id in each row, but these rows have none",
-    )
+    ids = _ids(path, cells, columns, len(labels), problems)
+    groups = _groups(cells[columns.group], problems) if columns.group in cells else None
     problems.raise_if_any()
     require_unique(ids, path)
-    groups = None
-    if columns.group in cells:
-        groups = [[] if _is_empty(cell) else [str(cell)] for cell in cells[columns.group]]
     rows = Split(X, labels, ids, groups)
     return drawn(str(path), rows, source=str(path), test_share=test_share, seed=seed)
 
@@ -147,6 +142,16 @@ def _note_columns(
     problems: Problems, cells: Cells, columns: Columns, chosen: tuple[str, ...]
 ) -> None:
     has_images = columns.path in cells
+    usual = Columns()
+    named = [
+        getattr(columns, what)
+        for what in ("id", "group", "path")
+        if getattr(columns, what) != getattr(usual, what)
+    ]
+    problems.note_items(
+        [name for name in named if name not in cells],
+        f"Expected the columns that were named, but {', '.join(cells) or 'an empty file'} has not",
+    )
     missing = [name for name in (columns.label, *chosen) if name not in cells]
     problems.note_items(
         [] if has_images and columns.label in cells else missing,
@@ -202,6 +207,11 @@ def _images(
 ) -> LazyImages:
     missing = [row for row, cell in enumerate(cells) if _is_empty(cell)]
     problems.note_items(missing, "Expected the path of an image, but these rows have none")
+    problems.note_items(
+        sorted({str(cell) for cell in cells if ".." in Path(str(cell)).parts}),
+        "Expected paths that do not lead out of the table's folder, but got",
+        remedy="Write absolute paths for images that lie elsewhere.",
+    )
     images = LazyImages(path.parent, [str(cell) for cell in cells], resolution=resolution)
     broken = images.broken() if check and not missing else {}
     if broken:
@@ -211,12 +221,41 @@ def _images(
     return images
 
 
-def _ids(cells: Cells, columns: Columns, rows: int) -> list[str]:
+def _ids(path: Path, cells: Cells, columns: Columns, rows: int, problems: Problems) -> list[str]:
     for name in (columns.id, columns.path):
         if name in cells:
-            return ["" if cell is None else str(cell) for cell in cells[name]]
-    return [str(row) for row in range(rows)]
+            ids = [_word(cell) for cell in cells[name]]
+            problems.note_items(
+                [row for row, row_id in enumerate(ids) if not row_id],
+                "Expected an id in each row, text or a whole number, but not in these rows",
+            )
+            return [row_id or "" for row_id in ids]
+    return [f"{path.name}/{row}" for row in range(rows)]
+
+
+def _groups(cells: list[Any], problems: Problems) -> list[list[str]]:
+    """Return the data subjects of each row."""
+    found, odd = [], []
+    for row, cell in enumerate(cells):
+        several = cell if isinstance(cell, (list, tuple)) else [cell]
+        words = [_word(one) for one in several if not _is_empty(one)]
+        if None in words:
+            odd.append(row)
+        found.append([word for word in words if word is not None])
+    problems.note_items(
+        odd, "Expected groups as text, whole numbers or lists of them, but not in these rows"
+    )
+    return found
+
+
+def _word(cell: Any) -> str | None:
+    """Return a cell as a name: a whole number without its point; None for what is no name."""
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() else None
+    if isinstance(cell, (str, int)) and not isinstance(cell, bool):
+        return str(cell) or None
+    return None
 
 
 def _is_empty(cell: Any) -> bool:
-    return cell is None or cell == ""
+    return cell is None or cell == "" or (isinstance(cell, float) and cell != cell)

@@ -39,6 +39,10 @@ class Tombstones:
         """Tell whether a row of this id was forgotten."""
         return self.marks.has(ID, encode_key(row_id).encode())
 
+    def knows(self, row_id: RowId, content: bytes) -> bool:
+        """Tell whether a row of this id or this content was forgotten."""
+        return self.has_id(row_id) or self.marks.has(CONTENT, content)
+
     def find(self, rows: Incoming) -> list[int]:
         """Return the positions of rows that were forgotten before.
 

@@ -1,19 +1,15 @@
 """A model's rows compared with its saved copies, and what is known of other copies."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from erasable.errors import StoreError
 from erasable.memory import Difference, Memory, Record, encode_key, first_unequal
+from erasable.models._copies import absent_caches, forgotten_entries
 from erasable.models._saving import Place
-from erasable.store import (
-    Copy,
-    EmbeddingCache,
-    ModelDirectory,
-    StoredRows,
-    read_stored_rows,
-)
-from erasable.typing import RowId
+from erasable.store import ModelDirectory, StoredRows, read_stored_rows
+
+if TYPE_CHECKING:
+    from erasable.models._memory_classifier import MemoryClassifier
 
 _FILE = "in the file"
 
@@ -93,25 +89,24 @@ def _behind(memory: Memory, stored: StoredRows, place: Place) -> list[str]:
     return [f"the copy in {place.path}: {text}" for text, holds in sentences.items() if holds]
 
 
-def describe_copies(copies: Sequence[Copy], forgotten: Sequence[RowId]) -> list[str]:
+def describe_copies(model: "MemoryClassifier") -> list[str]:
     """Say what lies outside the model, one sentence each.
 
     Args:
-        copies: Places that hold something of rows.
-        forgotten: Ids of rows that were forgotten before, to look for in caches.
+        model: The model.
     """
-    there = [copy for copy in copies if copy.is_there]
     sentences = [
         f"the {copy.kind} in {copy.path}: audits do not look into it."
-        for copy in there
-        if copy.kind != "embeddings"
+        for copy in model.copies_
+        if copy.is_there and copy.kind != "embeddings"
     ]
-    keys = [encode_key(row_id).encode() for row_id in forgotten]
-    for copy in there:
-        count = EmbeddingCache(Path(copy.path)).held(keys) if copy.kind == "embeddings" else 0
-        if count:
-            sentences.append(
-                f"the cache in {copy.path}: it holds {count} embeddings of rows forgotten before. "
-                "purge() removes them."
-            )
-    return sentences
+    sentences += [
+        f"the cache in {copy.path}: it is not there now. purge() when it is back."
+        for copy in absent_caches(model)
+    ]
+    return sentences + [
+        f"the cache in {folder}: it holds {count} embeddings of rows forgotten before. purge() "
+        "removes them."
+        for folder, count in forgotten_entries(model).items()
+        if count
+    ]

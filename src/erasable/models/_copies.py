@@ -20,6 +20,12 @@ _WORDS = {
 }
 
 
+_ABSENT = (
+    "embeddings of rows, on a disk that is not there now: what is forgotten meanwhile stays in it; "
+    "purge when it is back. If it was deleted, nothing is left"
+)
+
+
 @final
 @dataclass(frozen=True)
 class KnownCopy:
@@ -53,7 +59,7 @@ class Purged:
 
 
 def known_copies(model: "MemoryClassifier") -> list[KnownCopy]:
-    """Return every copy of the rows that the model knows of and that still exists."""
+    """Return every copy of the rows that the model knows of and that may still exist."""
     count = len(model.memory)
     found = [
         KnownCopy("model", str(path), _WORDS["model"], count)
@@ -64,11 +70,31 @@ def known_copies(model: "MemoryClassifier") -> list[KnownCopy]:
         if folder.exists():
             held = EmbeddingCache(folder).held(_encoded(_ids(model)))
             found.append(KnownCopy("embeddings", str(folder), _WORDS["embeddings"], held))
+    found += absent_caches(model)
     return found + [
         KnownCopy(copy.kind, copy.path, _WORDS[copy.kind])
         for copy in model.copies_
         if copy.kind != "embeddings" and copy.is_there
     ]
+
+
+def absent_caches(model: "MemoryClassifier") -> list[KnownCopy]:
+    """Return caches that the model has used and that are out of reach now."""
+    return [
+        KnownCopy("embeddings", copy.path, _ABSENT)
+        for copy in model.copies_
+        if copy.kind == "embeddings" and not copy.is_there
+    ]
+
+
+def forgotten_entries(model: "MemoryClassifier") -> dict[Path, int]:
+    """Return how many embeddings of rows forgotten before each cache still holds."""
+    marks = model.memory.tombstones.marks
+    there = [folder for folder in _cache_folders(model) if folder.exists()]
+    return {
+        folder: EmbeddingCache(folder).count_forgotten(lambda content: marks.has(CONTENT, content))
+        for folder in there
+    }
 
 
 def clear_caches(model: "MemoryClassifier", ids: list[RowId]) -> int:
@@ -94,7 +120,7 @@ def purge(model: "MemoryClassifier") -> Purged:
         for folder in _cache_folders(model)
     )
     left = [copy for copy in known_copies(model) if copy.kind in ("checkpoint", "report")]
-    return Purged(removed, left)
+    return Purged(removed, [*absent_caches(model), *left])
 
 
 def _cache_folders(model: "MemoryClassifier") -> list[Path]:

@@ -43,6 +43,7 @@ class MemoryClassifier(NetworkClassifier):
     memory_: Memory
     places_: dict[Path, Place]
     copies_: list[Copy]
+    data_: dict[str, Any] | None
     history_: list[dict[str, float]]
     adaptation_: dict[str, float | None]
 
@@ -320,11 +321,27 @@ class MemoryClassifier(NetworkClassifier):
 
         Args:
             X: Inputs, (n, …).
-            ids: One id per input: with ``embedding_cache``, each is encoded only once.
+            ids: One id per input: with ``embedding_cache``, each is encoded only once; those that
+                were forgotten are not kept there again.
         """
         self._require_fitted()
         inputs = self._check_inputs(X, reset=False)
-        return self._embed(inputs, ids=None if ids is None else as_ids(ids, len(inputs)))
+        if ids is None or self.embedding_cache is None:
+            return self._embed(inputs)
+        names, tombstones = as_ids(ids, len(inputs)), self.memory_.tombstones
+        if tombstones.marks.missing_keys:  # nobody can tell what was forgotten
+            return self._embed(inputs)
+        is_gone = np.array(
+            [tombstones.knows(*row) for row in zip(names, inputs.digests, strict=True)], bool
+        )
+        kept, gone = np.flatnonzero(~is_gone), np.flatnonzero(is_gone)
+        if not len(gone):
+            return self._embed(inputs, ids=names)
+        found = np.empty((len(inputs), self.memory_.dim), np.float32)
+        found[gone] = self._embed(inputs.take(gone))
+        if len(kept):
+            found[kept] = self._embed(inputs.take(kept), ids=[names[i] for i in kept])
+        return found
 
     @property
     def can_answer(self) -> bool:
@@ -446,6 +463,7 @@ class MemoryClassifier(NetworkClassifier):
         self._laid_out(network)
         self.network_ = network
         self.places_ = {}
+        self.data_ = None  # whoever reads rows from a data set may record which, and how split
         self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
         grid = Grid(self.grid_bits)
         self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)

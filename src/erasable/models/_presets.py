@@ -9,7 +9,7 @@ from erasable.errors import ArgumentError, listing
 PRESETS = {
     "tiny": "seconds; to see that everything runs",
     "laptop": "two cores, at most ten minutes per network",
-    "paper": "the paper's sizes; for a GPU",
+    "paper": "the paper's sizes, large images from published weights; for a GPU",
     "exact": "no training: a public encoder is frozen, rows are only remembered",
 }
 """Names of presets, each with what it is for."""

@@ -110,6 +110,7 @@ def _read(
     place = Place(directory.path, saved.generation, saved.revision)
     model.places_ = {place.path: place}
     model.copies_ = directory.copies()
+    model.data_ = config.get("data")
     return model
 
 
@@ -180,6 +181,7 @@ def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str
             "set_encoder": None if fusion is None else _set_encoder_name(model),
         },
         "input_shape": list(model.input_shape_),
+        "data": model.data_,
         "feature_names": None if names is None else [str(name) for name in names],
         "parameters": {
             k: _plain(v, is_path=k == "embedding_cache")

@@ -106,11 +106,11 @@ class EmbeddingCache:
 
     def sweep(self, is_forgotten: Callable[[bytes], bool]) -> int:
         """Overwrite every entry whose content digest is said to be forgotten; return how many."""
+        return self._remove(_by_content(is_forgotten))
 
-        def matches(index: npt.NDArray[Any]) -> Bools:
-            return np.array([is_forgotten(content.tobytes()) for content in index["content"]])
-
-        return self._remove(matches)
+    def count_forgotten(self, is_forgotten: Callable[[bytes], bool]) -> int:
+        """Return how many entries `sweep` would overwrite."""
+        return sum(len(index) for index in self._each(_by_content(is_forgotten)))
 
     def count(self, ids: Sequence[bytes] | None = None) -> int:
         """Return the number of entries of all encoders, or only of some encoded ids."""
@@ -154,7 +154,11 @@ class EmbeddingCache:
         return folder
 
     def _shelves(self) -> list[Path]:
-        return sorted(filter(_is_shelf, self.folder.iterdir())) if self.folder.is_dir() else []
+        """Return every folder that may hold segments, also one whose description was lost."""
+        if not self.folder.is_dir():
+            return []
+        named = (path for path in self.folder.iterdir() if _FOLDER.fullmatch(path.name))
+        return sorted(path for path in named if path.is_dir())
 
 
 class _Collected:
@@ -170,6 +174,13 @@ class _Collected:
         if not self.array.shape[1]:
             self.array = np.empty((self._count, embeddings.shape[1]), embeddings.dtype)
         self.array[places] = embeddings
+
+
+def _by_content(is_forgotten: Callable[[bytes], bool]) -> Callable[[npt.NDArray[Any]], Bools]:
+    def matches(index: npt.NDArray[Any]) -> Bools:
+        return np.array([is_forgotten(content.tobytes()) for content in index["content"]], bool)
+
+    return matches
 
 
 def _is_shelf(folder: Path) -> bool:
