@@ -304,3 +304,33 @@ def test_passes_decide_how_many_epochs_are_run(problem):
     assert edited(problem, "ga", budget=Budget(passes=1)).figures["epochs"] > 1
     with pytest.raises(ArgumentError, match="passes to be more than 0"):
         Budget(passes=0)
+
+
+@pytest.mark.parametrize("name", ["ga", "ft", "salun", "munba", "l1_sparse", "be", "bs", "iu"])
+def test_a_single_row_can_be_forgotten(problem, name):
+    one, rest = problem.forget.take([0]), problem.forget.take(range(1, len(problem.forget)))
+    retain = problem.retain.take(range(64))
+    found = unlearn(name, problem.network, forget=one, retain=retain, budget=ONE)
+    assert found.is_complete
+    assert len(rest)
+
+
+def test_an_edit_trains_as_the_original_was_trained(problem):
+    rows = problem.retain.take(range(80))
+    gone = problem.forget.take(range(20))
+    seen = {}
+    for smoothing in (0.0, 0.3):
+        twin = ParametricClassifier(epochs=1, label_smoothing=smoothing, random_state=0)
+        twin.fit(rows.X, rows.y, classes=list(range(10)))
+        twin.network_ = copy.deepcopy(problem.network)
+        done = unlearn("ft", twin, forget=gone, retain=rows, budget=ONE)
+        seen[smoothing] = torch.cat([p.flatten() for p in done.model.network_.parameters()])
+    assert not torch.equal(seen[0.0], seen[0.3])
+
+
+def test_both_sets_count_for_the_budget_of_a_bargain(problem):
+    half = problem.retain.take(range(100)), problem.retain.take(range(100, 200))
+    found = unlearn(
+        "munba", problem.network, forget=half[0], retain=half[1], budget=Budget(passes=1)
+    )
+    assert found.figures["epochs"] == 1

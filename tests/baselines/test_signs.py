@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy.optimize import root
 from torch import nn
 
-from erasable.baselines import get_method, unlearn
+from erasable.baselines import Task, get_method, unlearn
 from erasable.baselines._boundary_shrink import attacked
 from erasable.baselines._influence import exact_step, gradient, released_step
 from erasable.baselines._munba import bargain
+from erasable.baselines._rows import as_rows
 from erasable.models import SPMClassifier
 
 
@@ -251,11 +252,10 @@ def test_a_gradient_is_that_of_the_mean_loss(problem):
     images = torch.rand(3, 1, 8, 8)
     classes = torch.tensor([0, 1, 2])
     parameters = list(problem.network.parameters())
-    whole = gradient(problem.network, images, classes, parameters)
-    each = [
-        gradient(problem.network, images[i : i + 1], classes[i : i + 1], parameters)
-        for i in range(3)
-    ]
+    rows = as_rows(problem.forget, list(range(10)))
+    task = Task(problem.network, rows, rows, 10)
+    whole = gradient(task, images, classes, parameters)
+    each = [gradient(task, images[i : i + 1], classes[i : i + 1], parameters) for i in range(3)]
     torch.testing.assert_close(whole, torch.stack(each).mean(0))
 
 

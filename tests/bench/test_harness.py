@@ -143,6 +143,39 @@ def test_requests_of_a_sequence_come_one_after_the_other(harness, kind):
         assert steps[1]["compare"] == both["compare"]
 
 
+def test_what_a_method_is_not_for_is_refused():
+    with pytest.raises(ArgumentError, match=r"Expected a kind of model.*'tree'"):
+        Cell("tree", get_method("deletion"), RULE, 0)
+    with pytest.raises(ArgumentError, match="got ga for spm"):
+        Cell("spm", get_method("ga"), RULE, 0)
+    with pytest.raises(ArgumentError, match="got deletion for parametric"):
+        Cell("parametric", get_method("deletion"), RULE, 0)
+
+
+def test_other_rows_under_the_same_rule_are_another_floor(harness, data, tmp_path):
+    path = tmp_path / "ids.txt"
+    rule = f"ids:{path}"
+    for count in (3, 5):
+        path.write_text("\n".join(map(str, data.train.ids[:count])))
+        harness._scenarios.clear()
+        harness.floor("parametric", rule, [0])
+    wanted = f'"rule": "{rule}"'
+    kept = [p for p in harness._runs.folder.glob("*.json") if wanted in p.read_text()]
+    assert len(kept) == 2
+
+
+def test_results_are_plain_json(folder, cells):
+    for path in folder.glob("*.json"):
+        assert "NaN" not in path.read_text()
+        assert "Infinity" not in path.read_text()
+
+
+def test_a_graph_model_does_not_pretend_to_leave_a_row_out(harness, data):
+    model = harness.original("gnn", 0).models["gnn"]
+    found = predict_all(model, data.train, data.test, harness.classes)
+    assert (found.left_out, found.has_votes) == (None, True)
+
+
 def test_a_sequence_ends_where_a_method_diverges(harness):
     method = get_method("ga", learning_rate=1e30)
     found = harness.sequence(Cell("parametric", method, "class:3 > class:4", 0)).result
@@ -175,7 +208,7 @@ def test_a_preset_that_does_not_train_is_refused(data, tmp_path):
 def test_predictions_survive_being_kept(tmp_path):
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(4, 3)).astype(np.float32) for _ in range(3)]
-    for kept in (Predictions(*arrays), Predictions(*arrays[:2])):
+    for kept in (Predictions(*arrays, has_votes=True), Predictions(*arrays[:2])):
         kept.save(tmp_path / "p.npz")
         found = load_predictions(tmp_path / "p.npz")
         assert found.has_votes == kept.has_votes

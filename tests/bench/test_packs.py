@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from erasable.bench._packs import Pack, load_pack, score
+from erasable.bench._packs import OutsideAnswers, Pack, ids_digest, load_answers, load_pack, score
 from erasable.errors import ArgumentError, StoreError
 from erasable.metrics import prediction_gap
 
@@ -18,7 +18,9 @@ def probabilities(seed, count=200):
 @pytest.fixture
 def pack():
     oracles = np.stack([probabilities(seed) for seed in (0, 1)]).astype(np.float16)
-    return Pack({"rule": "class:a"}, CLASSES, oracles)
+    return Pack(
+        {"data": "toys", "rule": "class:a", "test_ids": ids_digest(range(200))}, CLASSES, oracles
+    )
 
 
 def test_a_pack_survives_being_kept(pack, tmp_path):
@@ -30,7 +32,7 @@ def test_a_pack_survives_being_kept(pack, tmp_path):
 
 def test_an_oracle_scores_nothing_against_itself(pack):
     one = Pack(pack.record, CLASSES, pack.oracles[:1])
-    found = score(one, pack.oracles[0].astype(float), CLASSES)
+    found = score(one, OutsideAnswers(pack.oracles[0].astype(float), CLASSES))
     assert found.prediction_gap == 0
     assert found.kl_unlearned_oracle == pytest.approx(0, abs=1e-9)
     assert found.floor is None
@@ -38,7 +40,7 @@ def test_an_oracle_scores_nothing_against_itself(pack):
 
 def test_answers_are_compared_with_every_oracle(pack):
     own = probabilities(5)
-    found = score(pack, own, CLASSES)
+    found = score(pack, OutsideAnswers(own, CLASSES))
     gaps = [prediction_gap(own, probabilities(seed)) for seed in (0, 1)]
     assert found.prediction_gap == pytest.approx(np.mean(gaps), abs=0.01)
     between = prediction_gap(probabilities(0), probabilities(1))
@@ -47,8 +49,8 @@ def test_answers_are_compared_with_every_oracle(pack):
 
 def test_columns_may_come_in_another_order(pack):
     own = probabilities(5)
-    turned = score(pack, own[:, ::-1], CLASSES[::-1])
-    assert turned == score(pack, own, CLASSES)
+    turned = score(pack, OutsideAnswers(own[:, ::-1], CLASSES[::-1]))
+    assert turned == score(pack, OutsideAnswers(own, CLASSES))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_columns_may_come_in_another_order(pack):
 )
 def test_answers_that_are_none_are_refused(pack, own, classes):
     with pytest.raises(ArgumentError, match="Expected probabilities"):
-        score(pack, own, classes)
+        score(pack, OutsideAnswers(own, classes))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nothing"])
@@ -83,3 +85,12 @@ def test_another_format_and_a_cut_pack_are_refused(pack, tmp_path):
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(StoreError, match="Expected an oracle pack"):
         load_pack(path)
+
+
+def test_ids_tell_whether_answers_are_to_these_rows(pack, tmp_path):
+    path = tmp_path / "own.npz"
+    np.savez(path, probabilities=probabilities(5), classes=CLASSES, ids=np.arange(200))
+    assert score(pack, load_answers(path)).prediction_gap > 0
+    np.savez(path, probabilities=probabilities(5), classes=CLASSES, ids=np.arange(200)[::-1])
+    with pytest.raises(ArgumentError, match="test rows of toys in their order"):
+        score(pack, load_answers(path))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from erasable.bench._rules import forget_digest, scenario, sequence
+from erasable.bench._rules import classes_rule, forget_digest, scenario, sequence, stages
 from erasable.data import Split
 from erasable.errors import ArgumentError
 from erasable.models import SPMClassifier
@@ -110,7 +110,7 @@ def test_two_rules_for_the_same_rows_have_one_digest(rows, tmp_path):
         ("3", "Expected a rule such as"),
         ("class:", "Expected a rule such as"),
         ("odd:3", "Expected a rule such as"),
-        ("class:3 >", "Expected a rule such as"),
+        ("class:3 >", "Expected classes among"),
         ("class:9", "Expected classes among '0'"),
         ("random:0", "a share such as 10%"),
         ("random:x%", "a share such as 10%"),
@@ -140,3 +140,25 @@ def test_unknown_ids_and_absent_groups_are_named(rows, tmp_path):
     bare = Split(rows.X, rows.y, rows.ids)
     with pytest.raises(ArgumentError, match="has none"):
         scenario(bare, "group:a")
+
+
+def test_classes_may_be_called_anything():
+    labels = ["tench, Tinca tinca", "a > b", "plain"]
+    y = np.array([labels[i % 3] for i in range(12)])
+    rows = Split(np.eye(12, dtype=np.float32), y, [str(i) for i in range(12)])
+    for label in labels:
+        found = scenario(rows, classes_rule([label]))
+        assert found.is_forgotten.tolist() == (y == label).tolist()
+    both = scenario(rows, classes_rule(labels[:2]))
+    assert both.is_forgotten.tolist() == (y != "plain").tolist()
+    assert [s.request for s in sequence(rows, "class:a > b > class:plain")] == [
+        {"classes": ["a > b"]},
+        {"classes": ["plain"]},
+    ]
+    assert stages("class:a > b>random:5%") == ["class:a > b", "class:a > b > random:5%"]
+
+
+@pytest.mark.parametrize("rule", ["random:inf%", "random:nan%", 'classes:["a'])
+def test_amounts_and_lists_that_are_none_are_refused(rows, rule):
+    with pytest.raises(ArgumentError, match="Expected a"):
+        scenario(rows, rule)

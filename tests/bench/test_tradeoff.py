@@ -98,6 +98,16 @@ def test_finished_points_are_not_made_again(data, public, folder, points, monkey
     assert again == points
 
 
+def test_lost_predictions_of_an_oracle_are_made_again(data, public, folder, points, monkeypatch):
+    monkeypatch.setattr(_tradeoff, "recipes", lambda has_public: RECIPES[:1])
+    for path in (folder / "predictions").iterdir():
+        path.unlink()
+    kwargs = {"scale": "tiny", "runs": Runs(folder), "public": public}
+    (point,) = run_tradeoff(data, seeds=[0, 1, 2], **kwargs)
+    assert point.runs[:2] == points[0].runs
+    assert len(point.floor.result["pairs"]) == 3
+
+
 def test_what_cannot_be_compared_is_refused(data, public, tmp_path):
     runs = Runs(tmp_path)
     with pytest.raises(ArgumentError, match="at least two seeds"):

@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from erasable.bench import _unlearning
 from erasable.bench._document import FORMS, Document, Picture
 from erasable.bench._harness import Harness
 from erasable.bench._runs import Runs
-from erasable.bench._sequence import run_sequence, sequence_document
+from erasable.bench._sequence import (
+    default_sequence,
+    run_sequence,
+    sequence_document,
+    tuning_of,
+)
 from erasable.bench._sheet import Figure, Sheet
 from erasable.bench._unlearning import (
     class_groups,
@@ -17,8 +23,10 @@ from erasable.bench._unlearning import (
     run_unlearning,
     unlearning_document,
 )
+from erasable.bench._unlearning_figures import unlearning_pictures
+from erasable.bench._unlearning_sheets import unlearning_sheet
 from erasable.data import load_dataset
-from erasable.errors import ArgumentError
+from erasable.errors import ArgumentError, StateError
 
 
 def test_no_table_shows_what_was_tuned_on():
@@ -26,7 +34,7 @@ def test_no_table_shows_what_was_tuned_on():
         class_groups(list(range(10)), single=3, is_cifar=True),
         class_groups(list(range(10)), single=None, is_cifar=True),
         random_groups([10, 50], is_cifar=True),
-        imagenet_groups([f"n{i}" for i in range(20)], single=10),
+        imagenet_groups([f"n{i}" for i in range(1000)], single=10),
     ):
         for group in groups:
             assert group.tuning_rule not in group.rules or group.tuning_seed == 99
@@ -39,6 +47,30 @@ def test_single_classes_are_spread_over_all_but_the_last():
     assert many.rules == ["classes:0,1,2,3,4"]
     assert many.tuning_rule == "classes:5,6,7,8,9"
     assert len(class_groups(list(range(10)), single=None, is_cifar=False)[0].rules) == 10
+
+
+def test_halves_are_drawn_and_never_the_one_that_tunes():
+    _, many = class_groups(list(range(10)), single=None, is_cifar=True, halves=10)
+    assert len(set(many.rules)) == 10
+    assert many.rules[0] == "classes:0,1,2,3,4"
+    assert many.tuning_rule not in many.rules
+    again = class_groups(list(range(10)), single=None, is_cifar=True, halves=10)[1]
+    assert again.rules == many.rules
+    assert len(class_groups([0, 1], single=None, is_cifar=True, halves=10)[1].rules) == 1
+
+
+def test_the_papers_figures_stand_beside_1000_classes_only():
+    assert imagenet_groups([f"n{i}" for i in range(20)], single=2)[0].paper is None
+
+
+def test_a_sequence_is_tuned_on_a_class_that_it_does_not_name():
+    classes = list(range(10))
+    assert tuning_of(classes, "class:9 > random:5%") == ("class:8", 0)
+    assert tuning_of(classes, "class:3") == ("class:9", 0)
+    assert tuning_of([0, 1], "classes:0,1") == ("class:1", 99)
+    assert default_sequence(classes) == "class:0 > random:5% > class:1"
+    with pytest.raises(ArgumentError, match="three classes"):
+        default_sequence([0, 1])
 
 
 def test_a_single_class_cannot_be_split():
@@ -99,6 +131,48 @@ def test_a_second_run_gives_the_same_document(made):
     assert said == []
 
 
+def test_only_methods_with_a_score_in_every_cell_can_be_the_best(made):
+    compared, *_ = made
+    ((_, group),) = compared.found.items()
+    good = group.cells["parametric", "ga"]
+    failed = [replace(run, result={"failed": "diverged"}) for run in good]
+    worse = replace(group, cells={**group.cells, ("parametric", "ft"): [*good, *failed]})
+    rows = unlearning_sheet("T", worse).rows
+    assert any("FT (1 of 2 diverged)" in row[0] for row in rows)
+    assert "(GA)" in unlearning_sheet("T", worse).notes[0]
+    none = replace(group, cells={**group.cells, ("parametric", "ga"): failed})
+    assert not any("SPM deletion" in note for note in unlearning_sheet("T", none).notes)
+    assert unlearning_pictures({"T": none}, list(range(10)))[0].draw().startswith(b"\x89PNG")
+
+
+def test_a_kind_whose_oracles_fail_is_left_out(made, monkeypatch):
+    _, harness, groups, kwargs, said = made
+    floor = harness.floor
+
+    def fails(kind, rule, seeds):
+        if kind == "spm":
+            raise StateError("Expected finite weights.")
+        return floor(kind, rule, seeds)
+
+    monkeypatch.setattr(harness, "floor", fails)
+    compared = run_unlearning(harness, groups, **kwargs)
+    assert all("SPM" not in row[0] for row in compared.sheets[0].rows)
+    assert "Failed: oracles of spm: Expected finite weights." in compared.sheets[0].notes
+    said.clear()
+
+
+def test_tuning_that_fails_leaves_the_method_out(made, monkeypatch):
+    _, harness, groups, kwargs, said = made
+
+    def fails(*_, **__):
+        raise StateError("all of them diverged")
+
+    monkeypatch.setattr(_unlearning, "tune", fails)
+    compared = run_unlearning(harness, groups, **{**kwargs, "is_tuned": True})
+    assert "Failed: tuning of ga: all of them diverged" in compared.sheets[0].notes
+    said.clear()
+
+
 def test_where_the_gap_lives_adds_up(made):
     compared, *_ = made
     ((_, group),) = compared.found.items()
@@ -117,7 +191,7 @@ def test_pictures_show_every_group(made):
     compared, harness, *_ = made
     document = unlearning_document("T", compared, harness.classes, "erasable tables cls_cifar")
     assert [picture.name for picture in document.pictures] == ["floor", "time", "classes"]
-    assert all(picture.png.startswith(b"\x89PNG") for picture in document.pictures)
+    assert all(picture.draw().startswith(b"\x89PNG") for picture in document.pictures)
     facts = "\n".join(document.facts)
     assert "Command: erasable tables cls_cifar" in facts
     assert "Preset: tiny" in facts
@@ -149,6 +223,7 @@ def test_a_sequence_that_diverges_says_so(made):
     found.runs["spm", "deletion"] = [replace(run, result={"steps": [], "failed": "diverged"})]
     document = sequence_document(found, "c")
     assert document.sheets[0].rows[1] == ["SPM: Deletion", "diverged", "diverged"]
+    assert "Deletion: diverged" in document.sheets[0].notes
 
 
 def test_the_graph_encoder_is_compared_by_accuracy(made):
@@ -178,7 +253,7 @@ def test_a_figure_is_mean_spread_value_and_multiple_of_the_floor():
 
 
 def test_every_form_holds_the_figures(sheet, tmp_path):
-    picture = Picture("gap", "A <picture>", b"\x89PNG")
+    picture = Picture("gap", "A <picture>", lambda: b"\x89PNG")
     document = Document("T", "Level: memory.", [sheet, sheet], ["Seeds: 0"], [picture])
     texts = {}
     for form in FORMS:
@@ -186,7 +261,7 @@ def test_every_form_holds_the_figures(sheet, tmp_path):
         texts[form] = (tmp_path / f"page.{form}").read_text()
     assert "| a & b_c \\| d <e> | 20.0 ± 14.1 (90.0), 2.0 × floor |" in texts["md"]
     assert "![A <picture>](page-gap.png)" in texts["md"]
-    assert (tmp_path / "page-gap.png").read_bytes() == picture.png
+    assert (tmp_path / "page-gap.png").read_bytes() == picture.draw()
     assert r"a \& b\_c | d <e> & 20.0 $\pm$ 14.1 (90.0), 2.0 $\times$ floor \\" in texts["tex"]
     assert "<td>a &amp; b_c | d &lt;e&gt;</td>" in texts["html"]
     assert "data:image/png;base64," in texts["html"]

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from erasable.baselines._rows import Rows
 from erasable.data import Split
 from erasable.errors import ArgumentError, ErasableError
+from erasable.training import Augmentation
 
 
 class DivergedError(ErasableError, ArithmeticError):
@@ -112,6 +114,8 @@ class Task:
         retain: All others.
         count: Number of classes.
         budget: What may be spent.
+        augmentation: How images were varied when the original was trained.
+        label_smoothing: Label smoothing of that training.
         account: Where the time goes.
         figures: What the method measures of itself.
         verbose: Whether to show progress.
@@ -123,10 +127,16 @@ class Task:
     retain: Rows
     count: int
     budget: Budget = field(default_factory=Budget)
+    augmentation: Augmentation = "none"
+    label_smoothing: float = 0.0
     account: TimeAccount = field(default_factory=TimeAccount)
     figures: dict[str, float] = field(default_factory=dict)
     verbose: bool = False
     is_complete: bool = True
+
+    def loss(self, logits: Tensor, classes: Tensor) -> Tensor:
+        """Return the loss that the original was trained with."""
+        return F.cross_entropy(logits, classes, label_smoothing=self.label_smoothing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +145,13 @@ class Method(ABC):
 
     Attributes:
         name: What it is called in commands and tables.
+        version: To be raised when its code changes what it does: kept results of older ones are
+            then not taken for its own.
         seed: Everything random follows from it.
     """
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
     seed: int = 0
 
     @property

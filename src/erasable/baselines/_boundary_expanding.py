@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from erasable.baselines._base import Task
@@ -45,7 +44,7 @@ class BoundaryExpanding(SGDMethod):
         """Pass over the forget set once."""
         for inputs, classes in run.forget():
             shadow = torch.full_like(classes, run.count)
-            run.step(F.cross_entropy(run.network(inputs), shadow))
+            run.step(run.loss(inputs, shadow))
 
 
 def _widened(head: nn.Linear, seed: int) -> nn.Linear:

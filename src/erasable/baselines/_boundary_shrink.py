@@ -51,7 +51,7 @@ class BoundaryShrink(SGDMethod):
             seen += len(classes)
             if self.is_wrong:
                 logits = logits.scatter(1, classes[:, None], -torch.inf)
-            run.step(F.cross_entropy(run.network(inputs), logits.argmax(1)))
+            run.step(run.loss(inputs, logits.argmax(1)))
         run.figures["attack_success"] = moved / seen
 
 

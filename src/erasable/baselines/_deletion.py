@@ -26,6 +26,11 @@ class Deletion(ModelMethod):
                 "for models that read rows; for others choose a method that edits weights."
             )
         model = copy.deepcopy(original)  # for the comparison's sake: deletion itself copies nothing
+        is_relational = getattr(getattr(model, "network_", None), "set_encoder", None) is not None
+        if is_relational:
+            model.predict(retain.X[:2])  # rows are encoded among their neighbours
         with account.part("edit"):
             model.forget(ids=list(forget.ids))
+            if is_relational:
+                model.predict(retain.X[:2])  # neighbours of what is gone are encoded again
         return model, {}

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-import torch.nn.functional as F
-
 from erasable.baselines._sgd import Run, SGDMethod
 
 
@@ -30,4 +28,4 @@ class GradientAscent(SGDMethod):
     def epoch(self, run: Run, epoch: int, epochs: int) -> None:
         """Pass over the forget set once."""
         for inputs, classes in run.forget():
-            run.step(-F.cross_entropy(run.network(inputs), classes))
+            run.step(-run.loss(inputs, classes))

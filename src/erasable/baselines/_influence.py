@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from erasable.baselines._base import Task, WeightMethod
@@ -62,14 +61,14 @@ class InfluenceUnlearning(WeightMethod):
         parameters = [p for p in network.parameters() if p.requires_grad]
         with task.account.part("gradients"):
             forget, retain = (
-                mean_gradient(network, rows, parameters, draw)
-                for rows in (task.forget, task.retain)
+                mean_gradient(task, rows, parameters, draw) for rows in (task.forget, task.retain)
             )
             weight = len(task.forget) / (len(task.forget) + len(task.retain))
         with task.account.part("samples"):
             chosen = draw.rng.permutation(len(task.retain))[: self.samples]
-            singles = (task.retain.take(place) for place in chosen[:, None])
-            rows = torch.stack([gradient(network, *single, parameters) for single in singles])
+            rows = torch.empty(len(chosen), sum(p.numel() for p in parameters))
+            for number, place in enumerate(chosen[:, None]):
+                rows[number] = gradient(task, *task.retain.take(place), parameters)
         with task.account.part("step"):
             step = VARIANTS[self.variant](rows, weight * (forget - retain), self.damping)
             start = 0
@@ -81,21 +80,17 @@ class InfluenceUnlearning(WeightMethod):
         task.figures["step_norm"] = float(self.alpha * step.norm())
 
 
-def gradient(
-    network: nn.Module, inputs: Tensor, classes: Tensor, parameters: list[nn.Parameter]
-) -> Tensor:
-    """Return the gradient of the mean cross-entropy, flat."""
-    loss = F.cross_entropy(network(inputs), classes)
+def gradient(task: Task, inputs: Tensor, classes: Tensor, parameters: list[nn.Parameter]) -> Tensor:
+    """Return the gradient of the training's mean loss, flat."""
+    loss = task.loss(task.network(inputs), classes)
     return torch.cat([slope.flatten() for slope in torch.autograd.grad(loss, parameters)])
 
 
-def mean_gradient(
-    network: nn.Module, rows: Rows, parameters: list[nn.Parameter], draw: Draw
-) -> Tensor:
-    """Return the gradient of the mean cross-entropy of all rows, flat."""
+def mean_gradient(task: Task, rows: Rows, parameters: list[nn.Parameter], draw: Draw) -> Tensor:
+    """Return the gradient of the training's mean loss over all rows, flat."""
     total = torch.zeros(sum(p.numel() for p in parameters))
-    for inputs, classes in rows.batches(_BATCH, draw):
-        total += gradient(network, inputs, classes, parameters) * (len(classes) / len(rows))
+    for inputs, classes in rows.batches(_BATCH, draw, task.augmentation):
+        total += gradient(task, inputs, classes, parameters) * (len(classes) / len(rows))
     return total
 
 

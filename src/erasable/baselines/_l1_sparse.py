@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import torch
-import torch.nn.functional as F
 
 from erasable.baselines._sgd import Run, SGDMethod
 
@@ -33,4 +32,4 @@ class L1Sparse(SGDMethod):
         penalty = self.alpha * (1 - epoch / epochs)
         for inputs, classes in run.retain():
             norm = torch.stack([p.abs().sum() for p in run.parameters]).sum()
-            run.step(F.cross_entropy(run.network(inputs), classes) + penalty * norm)
+            run.step(run.loss(inputs, classes) + penalty * norm)

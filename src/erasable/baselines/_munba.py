@@ -1,14 +1,15 @@
 """MUNBa: forgetting and retaining bargain over the direction of each step."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from erasable.baselines._base import Task
 from erasable.baselines._sgd import Run, SGDMethod
 
 _OPPOSED = 1e-6
@@ -20,15 +21,16 @@ _FALLBACK = (1.0, 0.1)
 class MUNBa(SGDMethod):
     """Follow the Nash bargaining solution between two gradients, each proposed by one aim.
 
-    An epoch passes over the retained rows; each batch is paired with one of the forget set as long
-    as these last, and is an ordinary step afterwards.
+    An epoch pairs batches of the retained rows and of the forget set. Where one has more of them,
+    its last ones are ordinary steps: of the retained rows on their labels, of the forget set on
+    random ones.
 
     Attributes:
         clip: Largest norm of the gradient of a paired step.
     """
 
     name: ClassVar[str] = "munba"
-    reads: ClassVar[tuple[str, ...]] = ("retain",)
+    reads: ClassVar[tuple[str, ...]] = ("forget", "retain")
 
     clip: float = 1.0
 
@@ -37,21 +39,26 @@ class MUNBa(SGDMethod):
         """Return the rates that are tried."""
         return {"learning_rate": (0.001, 0.003, 0.01, 0.03)}
 
+    def steps(self, task: Task) -> int:
+        """Return how many steps an epoch makes."""
+        return max(rows.steps(self.batch_size) for rows in (task.forget, task.retain))
+
     def epoch(self, run: Run, epoch: int, epochs: int) -> None:
-        """Pass over the retained rows once."""
-        forget = run.forget()
-        for inputs, classes in run.retain():
-            loss = F.cross_entropy(run.network(inputs), classes)
-            other = next(forget, None)
-            if other is None:
-                run.step(loss)
+        """Pass over all rows once."""
+        for kept, gone in itertools.zip_longest(run.retain(), run.forget()):
+            if kept is None or gone is None:
+                run.step(run.loss(*kept) if kept is not None else self._wrong(run, *gone))
                 continue
-            labels = run.draw.labels(len(other[1]), run.count)
-            wrong = F.cross_entropy(run.network(other[0]), labels)
+            loss, wrong = run.loss(*kept), self._wrong(run, *gone)
             ours, theirs = (torch.autograd.grad(part, run.parameters) for part in (loss, wrong))
             mine, yours = bargain(ours, theirs)
             mixed = [mine * a + yours * b for a, b in zip(ours, theirs, strict=True)]
             run.step_along(mixed, mine * loss + yours * wrong, clip=self.clip)
+
+    @staticmethod
+    def _wrong(run: Run, inputs: Tensor, classes: Tensor) -> Tensor:
+        """Return the loss of rows on random labels."""
+        return run.loss(inputs, run.draw.labels(len(classes), run.count))
 
 
 def bargain(retain: Sequence[Tensor], forget: Sequence[Tensor]) -> tuple[float, float]:

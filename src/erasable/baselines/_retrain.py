@@ -29,7 +29,13 @@ class Retrain(ModelMethod):
                 f"Expected one of this library's classifiers, but got {type(original).__name__}. A "
                 "network alone does not say how it was trained: train an oracle of it yourself."
             )
-        model = clone(original).set_params(random_state=self.seed, verbose=int(verbose))
+        if hasattr(original, "adaptation_"):
+            raise ArgumentError(
+                "Expected a model that was trained from drawn weights, but this one started from "
+                "others (init). Train an oracle of it yourself, from the same start."
+            )
+        model = clone(original)
+        model.set_params(random_state=self.seed, verbose=int(verbose), checkpoint=None)
         with account.part("training"):
             if hasattr(original, "forget"):
                 model.fit(retain.X, retain.y, ids=list(retain.ids), groups=retain.groups)

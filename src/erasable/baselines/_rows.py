@@ -47,15 +47,15 @@ class Rows:
         return len(self.inputs)
 
     def steps(self, size: int) -> int:
-        """Return how many batches a pass takes."""
-        return math.ceil(len(self) / size)
+        """Return how many batches a pass takes; none has a single row, unless there is only one."""
+        return max(1, min(math.ceil(len(self) / size), len(self) // 2))
 
     def batches(
         self, size: int, draw: Draw, augmentation: Augmentation = "none"
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield inputs and class indices of every row once, in random order.
 
-        Batches are nearly equal: a last one of a single row would break batch normalisation.
+        Batches are nearly equal, so that none has a single row, which has no batch statistics.
 
         Args:
             size: Largest size of a batch.

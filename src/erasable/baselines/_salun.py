@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from erasable.baselines._base import Task
@@ -52,9 +51,9 @@ class SalUn(SGDMethod):
         """Pass over the forget set with labels from all classes, then over the retained rows."""
         for inputs, classes in run.forget():
             labels = run.draw.labels(len(classes), run.count)
-            run.step(F.cross_entropy(run.network(inputs), labels))
+            run.step(run.loss(inputs, labels))
         for inputs, classes in run.retain():
-            run.step(F.cross_entropy(run.network(inputs), classes))
+            run.step(run.loss(inputs, classes))
 
 
 def saliency(run: Run, share: float) -> list[Tensor]:
@@ -62,7 +61,7 @@ def saliency(run: Run, share: float) -> list[Tensor]:
     run.network.eval()
     sums = [torch.zeros_like(p) for p in run.parameters]
     for inputs, classes in run.forget():
-        loss = F.cross_entropy(run.network(inputs), classes)
+        loss = run.loss(inputs, classes)
         for total, slope in zip(sums, torch.autograd.grad(loss, run.parameters), strict=True):
             total += slope
     sizes = torch.cat([total.abs().flatten() for total in sums])

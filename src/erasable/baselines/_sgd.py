@@ -1,5 +1,6 @@
 """The loop that iterative methods share: a fresh SGD with a constant rate on all weights."""
 
+import contextlib
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ class SGDMethod(WeightMethod):
         batch_norm: ``train``: running statistics follow the batches that are seen, as in published
             code, so that methods that only see the forget set drift by that alone. ``frozen``:
             they stay those of the original.
-        augmentation: How images are varied.
+        augmentation: How images are varied; None: as when the original was trained.
     """
 
     reads: ClassVar[tuple[str, ...]]
@@ -42,7 +43,7 @@ class SGDMethod(WeightMethod):
     momentum: float = 0.9
     weight_decay: float = 5e-4
     batch_norm: str = "train"
-    augmentation: Augmentation = "none"
+    augmentation: Augmentation | None = None
 
     def __post_init__(self) -> None:
         problems = Problems(self.name)
@@ -68,7 +69,7 @@ class SGDMethod(WeightMethod):
             return
         run = self.prepare(task)
         before = _statistics(task.network)
-        steps = sum(getattr(task, name).steps(self.batch_size) for name in self.reads)
+        steps = self.steps(task)
         run.deadline = _deadline(task)
         with (
             task.account.part("epochs"),
@@ -85,6 +86,10 @@ class SGDMethod(WeightMethod):
                 task.network.eval()
         task.figures["epochs"] = float(epochs)
         task.figures["batch_norm_drift"] = _drift(before, _statistics(task.network))
+
+    def steps(self, task: Task) -> int:
+        """Return how many steps an epoch makes."""
+        return sum(getattr(task, name).steps(self.batch_size) for name in self.reads)
 
     def prepare(self, task: Task) -> "Run":
         """Return the run, after what has to be done before the first epoch."""
@@ -137,6 +142,13 @@ class Run:
         """Yield batches of all other rows."""
         return self._batches(self._task.retain)
 
+    def loss(self, inputs: Tensor, classes: Tensor) -> Tensor:
+        """Return the loss of a batch, as in the original's training."""
+        if len(inputs) > 1:
+            return self._task.loss(self.network(inputs), classes)
+        with _statistics_kept(self.network):  # of a single row there are none
+            return self._task.loss(self.network(inputs), classes)
+
     def step(self, loss: Tensor) -> None:
         """Go down a loss."""
         self._check(loss)
@@ -159,7 +171,10 @@ class Run:
         self._update()
 
     def _batches(self, rows: Rows) -> Iterator[tuple[Tensor, Tensor]]:
-        return rows.batches(self._method.batch_size, self.draw, self._method.augmentation)
+        own = self._method.augmentation
+        return rows.batches(
+            self._method.batch_size, self.draw, self._task.augmentation if own is None else own
+        )
 
     def _check(self, loss: Tensor) -> None:
         if self.deadline is not None and time.perf_counter() > self.deadline:
@@ -212,6 +227,19 @@ def _set_mode(network: nn.Module, batch_norm: str) -> None:
     if batch_norm == "frozen":
         for module in _normalised(network):
             module.eval()
+
+
+@contextlib.contextmanager
+def _statistics_kept(network: nn.Module) -> Iterator[None]:
+    """Let batch normalisation use its running statistics."""
+    training = [module for module in _normalised(network) if module.training]
+    for module in training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.train()
 
 
 def _normalised(network: nn.Module) -> list[nn.Module]:

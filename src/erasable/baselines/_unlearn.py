@@ -68,6 +68,8 @@ def unlearn(
         raise ArgumentError(f"Expected a method of one of both kinds, but got {chosen!r}.")
     with account.part("copy"):
         network = copy.deepcopy(network_of(original)).eval()
+        device = next((p.device for p in network.parameters()), torch.device("cpu"))
+        network.cpu()  # where the rows are
     labels = _labels(original, network, forget, classes)
     task = Task(
         network,
@@ -75,6 +77,8 @@ def unlearn(
         as_rows(retain, labels),
         len(labels),
         budget=budget or Budget(),
+        augmentation=getattr(original, "augmentation", None) or "none",
+        label_smoothing=getattr(original, "label_smoothing", None) or 0.0,
         account=account,
         verbose=verbose,
     )
@@ -83,7 +87,7 @@ def unlearn(
         chosen.edit(task)
     require_finite(network.eval(), task.forget.inputs[:_CHECKED], chosen.name)
     return Unlearned(
-        _like(original, network),
+        _like(original, network.to(device)),
         chosen.name,
         chosen.settings,
         account,

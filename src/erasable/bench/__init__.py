@@ -9,12 +9,17 @@ from erasable.bench._figures import share_png
 from erasable.bench._gap import Gap, collect_gaps, run_gap
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._machine import machine
-from erasable.bench._packs import Pack, load_answers, load_pack, make_pack, score
+from erasable.bench._packs import OutsideAnswers, Pack, load_answers, load_pack, make_pack, score
 from erasable.bench._pages import exact_page, gap_page, share_page, std_cls_page
 from erasable.bench._report import write_report
 from erasable.bench._runs import Run, Runs
 from erasable.bench._scenarios import Scenario, class_scenario, group_scenario, random_scenario
-from erasable.bench._sequence import run_sequence, sequence_document
+from erasable.bench._sequence import (
+    default_sequence,
+    run_sequence,
+    sequence_document,
+    tuning_of,
+)
 from erasable.bench._shadow_sets import Margins, ShadowMaker, ShadowSets
 from erasable.bench._shadows import Progress, ShadowMargins, ShadowRecord, shadow_margins
 from erasable.bench._share import run_share
@@ -56,6 +61,7 @@ __all__ = [
     "Group",
     "Harness",
     "Margins",
+    "OutsideAnswers",
     "Pack",
     "Progress",
     "Run",
@@ -70,6 +76,7 @@ __all__ = [
     "class_scenario",
     "collect",
     "collect_gaps",
+    "default_sequence",
     "exact_page",
     "gap_page",
     "graph_note",
@@ -101,6 +108,7 @@ __all__ = [
     "std_cls_page",
     "tradeoff_document",
     "tune",
+    "tuning_of",
     "unlearning_document",
     "votes_page",
     "write_report",

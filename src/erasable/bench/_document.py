@@ -1,6 +1,7 @@
 """Tables with pictures and their origin, in every form: Markdown, CSV, LaTeX, HTML."""
 
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,12 @@ class Picture:
     Attributes:
         name: Short name, part of the file's.
         caption: What it shows.
-        png: The picture.
+        draw: Draws it, as PNG.
     """
 
     name: str
     caption: str
-    png: bytes
+    draw: Callable[[], bytes]
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Document:
         form = path.suffix[1:]
         if form == "md":
             for picture in self.pictures:
-                write_atomically(self._beside(path, picture), picture.png)
+                write_atomically(self._beside(path, picture), picture.draw())
         text = {"md": self._markdown, "csv": self._csv, "tex": self._latex, "html": self._html}
         write_atomically(path, text[form](path).encode())
 
@@ -88,24 +89,26 @@ class Document:
         return "\n".join([*comments, *(f"% {s.title}\n{s.latex()}" for s in self.sheets)])
 
     def _html(self, path: Path) -> str:
-        try:
-            from jinja2 import Environment, PackageLoader
-        except ImportError as error:
-            raise MissingExtraError(
-                "HTML pages need jinja2: pip install 'erasable[bench]'."
-            ) from error
+        from jinja2 import Environment, PackageLoader
+
         loader = PackageLoader("erasable.bench")
         environment = Environment(loader=loader, autoescape=True, trim_blocks=True)
-        pictures = [(picture.caption, data_url(picture.png)) for picture in self.pictures]
+        pictures = [(picture.caption, data_url(picture.draw())) for picture in self.pictures]
         page = environment.get_template("document.html.j2")
         return page.render(document=self, pictures=pictures)
 
 
 def require_form(path: Path) -> None:
-    """Refuse a file whose name does not end in a known form."""
+    """Refuse a file whose name does not end in a known form, or whose form needs an extra."""
     if path.suffix.removeprefix(".") not in FORMS:
         raise ArgumentError(
             f"Expected a file that ends in {listing(FORMS)}, but got {path.name!r}."
+        )
+    needed = {"md": ("matplotlib",), "html": ("matplotlib", "jinja2")}.get(path.suffix[1:], ())
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"Writing {path.name} needs {', '.join(missing)}: pip install 'erasable[bench]'."
         )
 
 

@@ -1,5 +1,6 @@
 """Every metric of one unlearned model against one oracle, from their predictions alone."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class Evaluation:
         mine, theirs = (_normalised(np.exp(_float64(p.test))) for p in (unlearned, oracle))
         found = claim(mine, theirs, labels=self._test_y)
         bound = min(found.bound_unlearned_oracle, found.bound_oracle_unlearned)
-        return {"margin": found.margin, "bound": bound if np.isfinite(bound) else None}
+        return {"margin": found.margin, "bound": _known(bound)}
 
     def values(self, model: Predictions) -> dict[str, float]:
         """Return accuracies of one model.
@@ -98,8 +99,10 @@ class Evaluation:
             values["ra_left_out"] = accuracy(alone, self._train_y[kept])
         return values
 
-    def attacks(self, model: Predictions, *, seed: int = 0) -> dict[str, dict[str, float]]:
+    def attacks(self, model: Predictions, *, seed: int = 0) -> dict[str, dict[str, float | None]]:
         """Return AUC and true-positive rate of each membership attack on one model.
+
+        The rate is None where there are too few test rows for a false-positive rate of 1 %.
 
         The forget set stands against test rows, of the same classes if whole classes are forgotten.
         What the learnt attack learns from is retained rows, that may not read themselves, and other
@@ -118,7 +121,7 @@ class Evaluation:
             name: (_normalised(np.exp(_float64(logs[rows]))), labels[rows])
             for name, (logs, labels, rows) in parts.items()
         }
-        found = {}
+        found: dict[str, dict[str, float | None]] = {}
         for attack in ATTACKS:
             result = membership(
                 attack,
@@ -128,7 +131,7 @@ class Evaluation:
                 other=asked["other"],
                 seed=seed,
             )
-            found[attack] = {"auc": result.auc, "tpr": result.tpr}
+            found[attack] = {"auc": result.auc, "tpr": _known(result.tpr)}
         return found
 
     def _fresh(self, rng: np.random.Generator) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -140,7 +143,8 @@ class Evaluation:
         return order[:half], order[half:]
 
 
-def _gaps(unlearned: Predictions, oracle: Predictions, rows: Bools) -> dict[str, float]:
+def _gaps(unlearned: Predictions, oracle: Predictions, rows: Bools) -> dict[str, float | None]:
+    """Return gaps on some test rows; a divergence of ∞ is None."""
     mine, theirs = (_float64(model.test[rows]) for model in (unlearned, oracle))
     logs = [
         floored_log(_normalised(np.exp(part))) if model.has_votes else _log_normalised(part)
@@ -148,9 +152,14 @@ def _gaps(unlearned: Predictions, oracle: Predictions, rows: Bools) -> dict[str,
     ]
     return {
         "prediction_gap": prediction_gap(*(_normalised(np.exp(part)) for part in (mine, theirs))),
-        "kl_unlearned_oracle": kl_unlearned_oracle(*logs),
-        "kl_oracle_unlearned": kl_oracle_unlearned(*logs),
+        "kl_unlearned_oracle": _known(kl_unlearned_oracle(*logs)),
+        "kl_oracle_unlearned": _known(kl_oracle_unlearned(*logs)),
     }
+
+
+def _known(value: float) -> float | None:
+    """Return a number that JSON has, or None."""
+    return value if math.isfinite(value) else None
 
 
 def _some(rows: Bools, rng: np.random.Generator) -> npt.NDArray[Any]:

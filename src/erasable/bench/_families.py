@@ -17,6 +17,24 @@ GRAPH_ENCODER_LR_FACTOR = 0.1
 """How much slower the encoder is trained when a graph set encoder is put behind it."""
 
 
+SISA = {"shards": 5, "slices": 2}
+"""How rows are spread over networks."""
+
+NEIGHBOURS = 50
+"""Neighbours that vote, of a reading by nearest neighbours."""
+
+
+def family_settings(family: str, scale: str) -> dict[str, Any]:
+    """Return what a family's models depend on, besides the preset's parameters."""
+    settings: dict[str, dict[str, Any]] = {
+        "twin": {"k": NEIGHBOURS},
+        "spm": {},
+        "gnn": {"graph": list(GRAPH[scale]), "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR},
+        "sisa": {**SISA},
+    }
+    return settings[family]
+
+
 @dataclass(frozen=True)
 class Training:
     """One training.
@@ -67,7 +85,8 @@ def _twin(training: Training) -> Trained:
     rows = training.rows
     twin = ParametricClassifier(**training.shared("twin"))
     twin.fit(rows.X, rows.y, classes=training.classes)
-    knn = KNNClassifier(**{**_adapted(training, "twin", epochs=0), "checkpoint": None})
+    own = {"checkpoint": None, "k": NEIGHBOURS}
+    knn = KNNClassifier(**{**_adapted(training, "twin", epochs=0), **own})
     knn.fit(rows.X, rows.y, **training.names, init=twin)
     return Trained({"parametric": twin, "knn": knn}, seconds_spent(training.checkpoints("twin")))
 
@@ -107,7 +126,7 @@ def _sisa(training: Training) -> Trained:
 
     known = TrainingConfig.__dataclass_fields__
     config = TrainingConfig(**{k: v for k, v in training.parameters.items() if k in known})
-    model = SISAClassifier(make, config, seed=training.seed, verbose=training.verbose)
+    model = SISAClassifier(make, config, **SISA, seed=training.seed, verbose=training.verbose)
     model.fit(
         rows.X,
         rows.y,

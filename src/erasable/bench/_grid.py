@@ -51,6 +51,7 @@ class Found:
         untouched: Runs of originals to which nothing was done, by kind.
         oracles: Runs of the oracles, by kind.
         floors: Gaps between oracles, by kind.
+        others: Runs that only floors and tuning need.
         failures: What went wrong, by cell; such cells have no run and are tried again next time.
     """
 
@@ -59,13 +60,20 @@ class Found:
     untouched: dict[str, list[Run]] = field(default_factory=dict)
     oracles: dict[str, list[Run]] = field(default_factory=dict)
     floors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    others: list[Run] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+
+    def drop(self, kind: str) -> None:
+        """Leave out a kind of model whose oracles failed: there is nothing to compare it with."""
+        self.cells = {key: runs for key, runs in self.cells.items() if key[0] != kind}
+        for part in (self.originals, self.untouched, self.oracles, self.floors):
+            part.pop(kind, None)
 
     @property
     def runs(self) -> list[Run]:
         """Every run, each once."""
         by_kind = (self.cells, self.originals, self.untouched, self.oracles)
-        groups = [runs for part in by_kind for runs in part.values()]
+        groups = [*(runs for part in by_kind for runs in part.values()), self.others]
         each = {json.dumps(run.settings, sort_keys=True): run for group in groups for run in group}
         return list(each.values())
 
@@ -98,7 +106,12 @@ def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict
                 left = spent / done * (total - done)
                 say(f"{done} of {total} cells, about {left / 60:.0f} min left at this pace")
         for kind in plan.kinds:
-            _references(harness, plan, found, kind, rules)
+            try:
+                _references(harness, plan, found, kind, rules)
+            except ErasableError as error:
+                found.drop(kind)
+                found.failures[f"oracles of {kind}"] = str(error)
+                say(f"oracles of {kind} failed: {error}")
     return results
 
 
@@ -110,5 +123,6 @@ def _references(harness: Harness, plan: Plan, found: Found, kind: str, rules: li
             found.untouched.setdefault(kind, []).append(harness.untouched(kind, rule, seed))
             found.oracles.setdefault(kind, []).append(harness.oracle_run(kind, rule, seed))
     for rule in rules:
-        pairs = harness.floor(kind, rule, plan.seeds).result["pairs"]
-        found.floors.setdefault(kind, []).extend(pairs)
+        floor = harness.floor(kind, rule, plan.seeds)
+        found.floors.setdefault(kind, []).extend(floor.result["pairs"])
+        found.others += [floor, *harness.floor_runs(kind, rule, plan.seeds)]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from erasable.baselines import Budget, DivergedError, Method, unlearn
+from erasable.baselines import Budget, DivergedError, Method, WeightMethod, unlearn
 from erasable.bench._evaluation import Evaluation
-from erasable.bench._families import KINDS, Trained, Training, trained
+from erasable.bench._families import KINDS, Trained, Training, family_settings, trained
 from erasable.bench._predictions import Embedded, Predictions, load_predictions, predict_all
 from erasable.bench._rules import forget_digest, scenario, stages
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
@@ -39,7 +39,7 @@ class Cell:
     """One method on one scenario.
 
     Attributes:
-        kind: Kind of model: ``parametric``, ``knn``, ``spm`` or ``sisa``.
+        kind: Kind of model: ``parametric``, ``knn``, ``spm``, ``gnn`` or ``sisa``.
         method: The method with its settings.
         rule: What is forgotten.
         seed: Seed of the original, and of random forget sets.
@@ -49,6 +49,20 @@ class Cell:
     method: Method
     rule: str
     seed: int
+
+    def __post_init__(self) -> None:
+        require_kind(self.kind)
+        if isinstance(self.method, WeightMethod) != (self.kind == "parametric"):
+            raise ArgumentError(
+                f"Expected a method that edits weights for parametric models, and deletion for "
+                f"others, but got {self.method.name} for {self.kind}."
+            )
+
+
+def require_kind(kind: str) -> None:
+    """Refuse what is no kind of model."""
+    if kind not in KINDS:
+        raise ArgumentError(f"Expected a kind of model, {listing(KINDS)}, but got {kind!r}.")
 
 
 class Harness:
@@ -203,7 +217,13 @@ class Harness:
         Where the rule draws rows at random, each seed has its own forget set; its oracle is then
         compared with another oracle of the same forget set.
         """
-        settings = {**self._settings("floor", kind, None), "rule": rule, "seeds": seeds}
+        digests = [forget_digest(self._train, self.scenario(rule, seed)) for seed in seeds]
+        settings = {
+            **self._settings("floor", kind, None),
+            "rule": rule,
+            "seeds": seeds,
+            "forget": digests,
+        }
 
         for pair in self.pairs(rule, seeds) if self._runs.find(settings) is None else ():
             for rule_seed, seed in pair:
@@ -221,6 +241,11 @@ class Harness:
             return {"pairs": pairs}
 
         return self._runs.run(settings, work)
+
+    def floor_runs(self, kind: str, rule: str, seeds: list[int]) -> list[Run]:
+        """Return the runs of the oracles that a floor compares."""
+        ends = {end for pair in self.pairs(rule, seeds) for end in pair}
+        return [self.oracle(KINDS[kind], rule, r, seed=seed) for r, seed in sorted(ends)]
 
     def pairs(self, rule: str, seeds: list[int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Return pairs of (seed of the rule, seed of the oracle) with the same forget set."""
@@ -432,6 +457,7 @@ class Harness:
             "data": self._record,
             "preset": self._scale,
             "parameters": self._parameters,
+            "family": family_settings(KINDS.get(name, name), self._scale),
             "seed": seed,
         }
 
@@ -441,6 +467,7 @@ class Harness:
             "rule": cell.rule,
             "method": cell.method.name,
             "method_settings": cell.method.settings,
+            "method_version": cell.method.version,
             "budget": vars(BUDGETS[self._scale]),
         }
 
@@ -452,6 +479,7 @@ class Harness:
         return {
             **self._settings("oracle", family, seed),
             "forget": forget_digest(self._train, found),
+            "is_class": found.is_class,
         }
 
     def _predictions(self, settings: dict[str, Any], kind: str) -> Path:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import numpy.typing as npt
 
 from erasable.bench._harness import Harness
 from erasable.bench._rules import forget_digest
-from erasable.data import Split
 from erasable.errors import ArgumentError, StoreError
 from erasable.files import write_atomically
 from erasable.metrics import (
@@ -92,29 +92,46 @@ def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
         "forget": digests.pop(),
         "kind": kind,
         "seeds": seeds,
-        "test_ids": ids_digest(harness.test),
+        "test_ids": ids_digest(harness.test.ids),
+        "preset": harness.scale,
     }
     return Pack(record, harness.classes, np.stack(oracles))
 
 
-def load_answers(path: Path) -> tuple[npt.NDArray[Any], list[Any]]:
-    """Read ``probabilities`` (rows, classes) and ``classes`` from an ``.npz`` file.
+@dataclass(frozen=True, eq=False)
+class OutsideAnswers:
+    """What a method from elsewhere says of the test rows.
+
+    Attributes:
+        probabilities: (rows, classes).
+        classes: Its columns.
+        ids: Ids of the rows, to check their order by; None if they were not given.
+    """
+
+    probabilities: npt.NDArray[Any]
+    classes: list[Any]
+    ids: list[Any] | None = None
+
+
+def load_answers(path: Path) -> OutsideAnswers:
+    """Read ``probabilities``, ``classes`` and, if they are there, ``ids`` from an ``.npz`` file.
 
     Raises:
         StoreError: If they are not in it.
     """
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            return arrays["probabilities"], arrays["classes"].tolist()
+            ids = arrays["ids"].tolist() if "ids" in arrays.files else None
+            return OutsideAnswers(arrays["probabilities"], arrays["classes"].tolist(), ids)
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise StoreError(
             f"Expected 'probabilities' and 'classes' in {path}, but: {error}."
         ) from error
 
 
-def ids_digest(test: Split) -> str:
-    """Return hex SHA-256 of the test ids in their order: row by row, answers must be to these."""
-    return hashlib.sha256(json.dumps([str(i) for i in test.ids]).encode()).hexdigest()
+def ids_digest(ids: Sequence[Any]) -> str:
+    """Return hex SHA-256 of test ids in their order: row by row, answers must be to these."""
+    return hashlib.sha256(json.dumps([str(i) for i in ids]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -134,15 +151,22 @@ class Score:
     floor: float | None
 
 
-def score(pack: Pack, probabilities: npt.NDArray[Any], classes: list[Any]) -> Score:
+def score(pack: Pack, answers: OutsideAnswers) -> Score:
     """Compare answers of any method with the oracles.
+
+    Both sides are floored at 1e-8 before a divergence is taken: half precision has no smaller
+    probabilities.
 
     Args:
         pack: The oracles.
-        probabilities: One row per test row, in the order of the data set, (rows, classes).
-        classes: Its columns.
+        answers: One row per test row, in the order of the data set.
     """
-    own = np.asarray(probabilities, np.float64)
+    if answers.ids is not None and ids_digest(answers.ids) != pack.record["test_ids"]:
+        raise ArgumentError(
+            f"Expected answers to the test rows of {pack.record['data']} in their order, but the "
+            "ids are others."
+        )
+    classes, own = answers.classes, np.asarray(answers.probabilities, np.float64)
     wanted = (pack.oracles.shape[1], len(classes))
     if own.shape != wanted or set(map(str, classes)) != set(map(str, pack.classes)):
         raise ArgumentError(

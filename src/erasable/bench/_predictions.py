@@ -3,7 +3,7 @@
 import io
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,15 @@ class Predictions:
         train: Of every training row, forgotten ones included, (rows, classes).
         test: Of every test row, (rows, classes).
         left_out: Of every training row when it may not read itself, (rows, classes); None for
-            models without a memory, where there is no such thing.
+            models without a memory, where there is no such thing, and for those that encode rows
+            among their neighbours, where a row also speaks through others.
+        has_votes: Whether they are votes of rows, which can be zero.
     """
 
     train: Float32s
     test: Float32s
     left_out: Float32s | None = None
-
-    @property
-    def has_votes(self) -> bool:
-        """Whether they are votes of rows, which can be zero."""
-        return self.left_out is not None
+    has_votes: bool = False
 
     def save(self, path: Path) -> None:
         """Write them to a file, completely or not at all."""
@@ -55,8 +53,9 @@ def load_predictions(path: Path) -> Predictions:
     stream = io.BytesIO(path.read_bytes())
     try:
         with np.load(stream, allow_pickle=False) as arrays:
-            return Predictions(**{name: arrays[name] for name in arrays.files})
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            found: dict[str, Any] = {name: arrays[name] for name in arrays.files}
+            return Predictions(**{**found, "has_votes": bool(found["has_votes"])})
+    except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise StoreError(f"Expected predictions in {path}, but: {error}. Delete it.") from error
 
 
@@ -93,17 +92,19 @@ def predict_all(
     """
     if not hasattr(model, "memory"):
         logs = [_aligned(model, split.X, classes) for split in (train, test)]
-        return Predictions(*(part.astype(np.float32) for part in logs))
+        return Predictions(logs[0].astype(np.float32), logs[1].astype(np.float32))
     if embedded is None:
         embedded = Embedded(model.embed(train.X), model.embed(test.X))
     own = _own_ids(model, train)
     included, fresh = (
         read_embedded(model, part, classes=classes) for part in (embedded.train, embedded.test)
     )
-    alone = included
+    alone: Float32s | None = None
     if model.network_.set_encoder is None:
-        alone = read_embedded(model, embedded.train, classes=classes, exclude_ids=own)
-    return Predictions(*(part.astype(np.float32) for part in (included, fresh, alone)))
+        others = read_embedded(model, embedded.train, classes=classes, exclude_ids=own)
+        alone = others.astype(np.float32)
+    answers = Predictions(included.astype(np.float32), fresh.astype(np.float32), alone)
+    return replace(answers, has_votes=True)
 
 
 def _own_ids(model: Any, train: Split) -> list[Any]:

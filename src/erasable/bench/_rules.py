@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ def sequence(train: Split, rule: str, *, seed: int = 0) -> list[Scenario]:
     """
     done: list[Scenario] = []
     gone = np.zeros(len(train), bool)
-    parts = [part.strip() for part in rule.split(THEN)]
-    for number, part in enumerate(parts):
+    for number, part in enumerate(_requests(rule)):
         kind, _, what = part.partition(":")
         if kind not in _KINDS or not what:
             raise ArgumentError(f"Expected a rule such as {_FORMS}, but got {rule!r}.")
@@ -73,8 +73,23 @@ def sequence(train: Split, rule: str, *, seed: int = 0) -> list[Scenario]:
 
 def stages(rule: str) -> list[str]:
     """Return the rule up to each of its requests: what is gone after the first, and so on."""
-    parts = [part.strip() for part in rule.split(THEN)]
+    parts = _requests(rule)
     return [f" {THEN} ".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def classes_rule(labels: Sequence[Any]) -> str:
+    """Return the rule that forgets some classes, whatever they are called."""
+    if len(labels) == 1:
+        return f"class:{labels[0]}"
+    words = [str(label) for label in labels]
+    has_commas = any("," in word for word in words)
+    return "classes:" + (json.dumps(words) if has_commas else ",".join(words))
+
+
+def _requests(rule: str) -> list[str]:
+    """Split a rule where a new request begins; labels may have the sign in them, too."""
+    kinds = "|".join(_KINDS)
+    return [part.strip() for part in re.split(rf"{THEN}(?=\s*(?:{kinds}):)", rule)]
 
 
 def forget_digest(train: Split, found: Scenario) -> str:
@@ -91,7 +106,7 @@ def _classes(train: Split, what: str, left: Bools, seed: int) -> Hit:
     by_text: dict[str, list[Any]] = {}
     for label in np.unique(train.y).tolist():
         by_text.setdefault(str(label), []).append(label)
-    wanted = [text.strip() for text in what.split(",")]
+    wanted = _listed(what)
     unknown = [text for text in wanted if text not in by_text]
     if unknown:
         raise ArgumentError(
@@ -101,13 +116,28 @@ def _classes(train: Split, what: str, left: Bools, seed: int) -> Hit:
     return np.isin(train.y, labels), True
 
 
+def _class(train: Split, what: str, left: Bools, seed: int) -> Hit:
+    return _classes(train, json.dumps([what]), left, seed)
+
+
+def _listed(what: str) -> list[str]:
+    """Return words with commas between them, or of a JSON list."""
+    if what.startswith("["):
+        try:
+            found = json.loads(what)
+        except ValueError as error:
+            raise ArgumentError(f"Expected a JSON list of classes, but {error}.") from error
+        return [str(one) for one in found]
+    return [text.strip() for text in what.split(",")]
+
+
 def _random(train: Split, what: str, left: Bools, seed: int) -> Hit:
     amount, at, own = what.partition("@")
     number = amount.removesuffix("%")
     try:
         count = round(float(number) / 100 * len(train)) if amount.endswith("%") else int(number)
         seed = int(own) if at else seed
-    except ValueError:
+    except (ValueError, OverflowError):
         count = 0
     if not 0 < count < len(train) or seed < 0:
         raise ArgumentError(
@@ -157,7 +187,7 @@ def _ids(train: Split, what: str, left: Bools, seed: int) -> Hit:
 
 
 _KINDS: dict[str, Callable[[Split, str, Bools, int], Hit]] = {
-    "class": _classes,
+    "class": _class,
     "classes": _classes,
     "random": _random,
     "group": _group,

@@ -8,13 +8,13 @@ from typing import Any
 from erasable.baselines import Method, get_method
 from erasable.bench._document import Document, origin
 from erasable.bench._harness import Cell, Harness
-from erasable.bench._rules import stages
+from erasable.bench._rules import classes_rule, stages
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench._tune import tune
-from erasable.bench._unlearning import INTRODUCTION, tuned_fact
+from erasable.bench._unlearning import INTRODUCTION, UNSEEN, tuned_fact
 from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
-from erasable.errors import ErasableError
+from erasable.errors import ArgumentError, ErasableError, StateError
 
 Say = Callable[[str], None]
 
@@ -47,7 +47,7 @@ def run_sequence(
     seeds: list[int],
     edits: Sequence[str],
     kinds: Sequence[str],
-    tuning_rule: str | None = None,
+    tuning: tuple[str, int] | None = None,
     say: Say = lambda _: None,
 ) -> Sequences:
     """Do the requests of a rule one after the other with every method.
@@ -58,17 +58,12 @@ def run_sequence(
         seeds: Seeds of originals.
         edits: Methods that edit weights.
         kinds: Kinds of models that forget by deletion.
-        tuning_rule: A single request to tune on; None leaves settings as published.
+        tuning: A single request to tune on, and the seed of its original; None leaves settings as
+            published.
         say: Where remarks on the progress go.
     """
     made = Sequences(stages(rule)[-1])
-    methods: list[tuple[str, Method]] = []
-    for name in edits:
-        settings: dict[str, Any] = {}
-        if tuning_rule is not None:
-            made.searched.append(tune(harness, name, rule=tuning_rule, say=say))
-            settings = made.searched[-1]["chosen"]
-        methods.append(("parametric", get_method(name, **settings)))
+    methods = _methods(harness, made, edits, tuning, say)
     methods += [(kind, get_method("deletion")) for kind in kinds]
     for kind, method in methods:
         for seed in seeds:
@@ -80,12 +75,66 @@ def run_sequence(
             else:
                 made.runs.setdefault((kind, method.name), []).append(run)
     for kind in dict.fromkeys(kind for kind, _ in methods):
-        floors = [harness.floor(kind, part, seeds) for part in stages(rule)]
+        try:
+            floors = [harness.floor(kind, part, seeds) for part in stages(rule)]
+        except ErasableError as error:
+            made.failures[f"oracles of {kind}"] = str(error)
+            made.runs = {key: runs for key, runs in made.runs.items() if key[0] != kind}
+            continue
         made.floors[kind] = [floor.result["pairs"] for floor in floors]
         made.oracles += [
-            harness.oracle_run(kind, part, seed) for part in stages(rule) for seed in seeds
+            run for part in stages(rule) for run in harness.floor_runs(kind, part, seeds)
         ]
+    if not made.runs:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in made.failures.items())
+        raise StateError(f"Expected results, but everything failed: {reasons}.")
     return made
+
+
+def _methods(
+    harness: Harness,
+    made: Sequences,
+    edits: Sequence[str],
+    tuning: tuple[str, int] | None,
+    say: Say,
+) -> list[tuple[str, Method]]:
+    """Return methods that edit weights, tuned if asked; what fails is noted."""
+    methods: list[tuple[str, Method]] = []
+    for name in edits:
+        settings: dict[str, Any] = {}
+        if tuning is not None:
+            try:
+                made.searched.append(tune(harness, name, rule=tuning[0], seed=tuning[1], say=say))
+            except ErasableError as error:
+                made.failures[f"tuning of {name}"] = str(error)
+                continue
+            settings = made.searched[-1]["chosen"]
+        methods.append(("parametric", get_method(name, **settings)))
+    return methods
+
+
+def default_sequence(classes: list[Any]) -> str:
+    """Return a class, a twentieth of the rows at random, and another class."""
+    if len(classes) < 3:
+        raise ArgumentError(
+            f"Expected at least three classes, or requests by --rule, but got {len(classes)}."
+        )
+    first, second = (classes_rule([label]) for label in classes[:2])
+    return f"{first} > random:5% > {second}"
+
+
+def tuning_of(classes: list[Any], rule: str) -> tuple[str, int]:
+    """Return a class that a rule does not name, to tune on, and the seed of its original.
+
+    Args:
+        classes: All classes.
+        rule: The requests of the table.
+    """
+    for label in reversed(classes):
+        alone = classes_rule([label])
+        if alone.partition(":")[2] not in rule:
+            return alone, 0
+    return classes_rule([classes[-1]]), UNSEEN
 
 
 def sequence_document(made: Sequences, command: str) -> Document:
@@ -95,7 +144,10 @@ def sequence_document(made: Sequences, command: str) -> Document:
         made: What was measured.
         command: The command that made it.
     """
-    requests = [part.strip() for part in made.rule.split(">")]
+    before = [0, *(len(stage) for stage in stages(made.rule))]
+    requests = [
+        stage[start:].strip(" >") for stage, start in zip(stages(made.rule), before, strict=False)
+    ]
     header = ["model and method", *(f"after {k}: {r}" for k, r in enumerate(requests, 1))]
     gaps = Sheet("PG_H % after each request", header, _gap_rows(made, len(requests)), _notes(made))
     times = Sheet("Seconds of each request", header, _time_rows(made, len(requests)))
@@ -161,6 +213,9 @@ def _notes(made: Sequences) -> list[str]:
             )
             grown[key] = last, f"{first:.2f} to {last:.2f}"
     notes = [f"Failed: {name}: {reason}" for name, reason in made.failures.items()]
+    for (_, method), runs in made.runs.items():
+        reasons = dict.fromkeys(r.result["failed"] for r in runs if "failed" in r.result)
+        notes += [f"{TITLES.get(method, method)}: {reason}" for reason in reasons]
     own = ("spm", "deletion")
     edits = {key: value for key, value in grown.items() if key[0] == "parametric"}
     if own in grown and edits:
@@ -168,7 +223,7 @@ def _notes(made: Sequences) -> list[str]:
         notes.insert(
             0,
             f"From the first request to the last, PG_H of SPM deletion goes from {grown[own][1]} "
-            f"points, that of the best edit after the last ({TITLES[best[1]]}) from "
+            f"points, that of the best edit after the last ({TITLES.get(best[1], best[1])}) from "
             f"{grown[best][1]}.",
         )
     return notes

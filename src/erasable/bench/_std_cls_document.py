@@ -34,7 +34,7 @@ def std_cls_document(runs: list[Run], command: str) -> Document:
     picture = Picture(
         "time",
         "Test accuracy with all rows against the time to predict, over the parametric twin's.",
-        _accuracy_against_time(cells),
+        lambda: _accuracy_against_time(cells),
     )
     facts = origin(runs, command)
     return Document(f"std_cls on {data['name']}", introduction, [sheet], facts, [picture])

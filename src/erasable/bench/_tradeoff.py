@@ -142,6 +142,9 @@ def run_tradeoff(
             f"{public.name} have {input_shape(public.train.X)}."
         )
     maker = _Maker(data, public, scale, runs, say, verbose=verbose)
+    chosen = recipes(has_public=public is not None)
+    passes = sum(recipe.share for recipe in chosen) * 2 * len(seeds)
+    say(f"At most {passes:.0f} trainings on all rows; interrupted, the same command goes on.")
     return [
         Point(
             recipe,
@@ -149,7 +152,7 @@ def run_tradeoff(
             [maker.oracle(recipe, seed) for seed in seeds],
             maker.floor(recipe, seeds),
         )
-        for recipe in recipes(has_public=public is not None)
+        for recipe in chosen
     ]
 
 
@@ -208,17 +211,24 @@ class _Maker:
 
     def oracle(self, recipe: Recipe, seed: int) -> Run:
         """Make a model by the same recipe without the rows, and keep what it says."""
-        settings = self._settings("oracle", recipe, seed)
 
         def work(folder: Path) -> dict[str, Any]:
-            self._say(f"oracle: {recipe.name}, seed {seed}")
-            rows = self._train.where(~self._found.is_forgotten)
-            model = self._made(recipe, rows, seed + _ORACLES, folder / "oracle")
-            answers = self._ask(model)
-            answers.save(self._runs.place("predictions", settings, ".npz"))
+            answers = self._asked_oracle(recipe, seed, folder / "oracle")
             return {"attacks": self._evaluation.attacks(answers)}
 
-        return self._runs.run(settings, work)
+        return self._runs.run(self._settings("oracle", recipe, seed), work)
+
+    def _asked_oracle(self, recipe: Recipe, seed: int, folder: Path) -> Predictions:
+        """Make an oracle and keep what it says."""
+        self._say(f"oracle: {recipe.name}, seed {seed}")
+        rows = self._train.where(~self._found.is_forgotten)
+        answers = self._ask(self._made(recipe, rows, seed + _ORACLES, folder))
+        answers.save(self._answers_of(recipe, seed))
+        return answers
+
+    def _answers_of(self, recipe: Recipe, seed: int) -> Path:
+        settings = self._settings("oracle", recipe, seed)
+        return self._runs.place("predictions", settings, ".npz")
 
     def floor(self, recipe: Recipe, seeds: list[int]) -> Run:
         """Compare the oracles of all seeds with each other."""
@@ -232,8 +242,11 @@ class _Maker:
         return self._runs.run(settings, work)
 
     def _oracle_answers(self, recipe: Recipe, seed: int) -> Predictions:
-        settings = self._settings("oracle", recipe, seed)
-        return load_predictions(self._runs.place("predictions", settings, ".npz"))
+        path = self._answers_of(recipe, seed)
+        if not path.exists():  # only the figures were kept
+            settings = self._settings("oracle", recipe, seed)
+            return self._asked_oracle(recipe, seed, self._runs.place("weights", settings))
+        return load_predictions(path)
 
     def _settings(self, what: str, recipe: Recipe, seed: int | None) -> dict[str, Any]:
         return {**self._shared, "what": what, "recipe": asdict(recipe), "seed": seed}
@@ -321,7 +334,7 @@ def tradeoff_document(points: list[Point], command: str) -> Document:
         "Test accuracy after forgetting against what is left of the rows: how far the model is "
         "from its oracle beyond the floor (left), and how much better a membership attack does "
         "than on the oracle (right). Up and to the left is better.",
-        _curve(points),
+        lambda: _curve(points),
     )
     return Document(title, introduction, [Sheet("Recipes", header, rows)], facts, [picture])
 

@@ -35,19 +35,21 @@ def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list
             "floor",
             "Hard prediction gap (PG_H) of each method to its oracle. The black line is the floor: "
             "the gap between two oracles of different seeds.",
-            _panels(shown, _draw_floor, height=3.9),
+            lambda: _panels(shown, _draw_floor, height=3.9),
         ),
         Picture(
             "time",
             "Hard prediction gap against the time of the edit, on a log axis. Diamonds are "
             "oracles: their training time, and the gap between two of them.",
-            _panels(shown, _draw_time, height=3.9),
+            lambda: _panels(shown, _draw_time, height=3.9),
         ),
         Picture(
             "classes",
             "Hard prediction gap by forgotten class, or by class of the test image where one "
             "scenario is shown. Dashed: the floor of the semi-parametric model.",
-            _panels(shown, lambda axis, group: _draw_classes(axis, group, classes), height=3.6),
+            lambda: _panels(
+                shown, lambda axis, group: _draw_classes(axis, group, classes), height=3.6
+            ),
         ),
     ]
 

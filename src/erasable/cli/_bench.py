@@ -93,7 +93,10 @@ def pack(
 @bench_app.command("score")
 def score(
     predictions: Annotated[
-        Path, typer.Argument(help="An .npz file with probabilities (rows, classes) and classes.")
+        Path,
+        typer.Argument(
+            help="An .npz file: probabilities (rows, classes), classes, and if you like ids."
+        ),
     ],
     against: Annotated[Path, typer.Option("--pack", help="An oracle pack.")],
     as_json: AsJson = False,
@@ -107,11 +110,12 @@ def score(
     from erasable.bench import load_answers, load_pack
     from erasable.bench import score as compare
 
-    own, classes = load_answers(predictions)
     packed = load_pack(against)
-    found = compare(packed, own, classes)
+    found = compare(packed, load_answers(predictions))
     floor = "" if found.floor is None else f"; between the oracles {100 * found.floor:.2f} %"
     lines = [
+        f"{packed.record['data']} without {packed.record['rule']}: {packed.record['kind']} "
+        f"oracles of preset {packed.record['preset']}",
         f"PG_H {100 * found.prediction_gap:.2f} %{floor}",
         f"KL(unlearned, oracle) {found.kl_unlearned_oracle:.4f}",
         f"KL(oracle, unlearned) {found.kl_oracle_unlearned:.4f}",

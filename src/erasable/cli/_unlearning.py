@@ -1,6 +1,6 @@
 """The tables of the unlearning benchmark as commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,16 +28,22 @@ IsTuned = Annotated[
     ),
 ]
 Singles = Annotated[
-    int,
-    typer.Option("--classes", min=0, help="How many single classes to forget; 0 for all."),
+    int | None,
+    typer.Option(
+        "--classes", min=0, help="How many single classes; 0 for all; default: 3, paper: all."
+    ),
+]
+ManySeeds = Annotated[
+    int | None,
+    typer.Option("--seeds", min=1, help="Number of seeds: 0, 1, …; default: 3, paper: 5."),
 ]
 
 
 def cls_cifar(
     data: Data = "cifar10",
     scale: Scale = "laptop",
-    seeds: Seeds = 3,
-    classes: Singles = 3,
+    seeds: ManySeeds = None,
+    classes: Singles = None,
     method: Methods = None,
     kind: Kinds = None,
     tune: IsTuned = True,
@@ -54,8 +60,16 @@ def cls_cifar(
     """
     from erasable.bench import class_groups
 
+    is_paper = scale == "paper"
+    single = classes if classes is not None else 0 if is_paper else 3
+
     def groups(name: str, labels: list[Any]) -> "list[Group]":
-        return class_groups(labels, single=classes or None, is_cifar=name == "cifar10")
+        return class_groups(
+            labels,
+            single=single or None,
+            is_cifar=name == "cifar10",
+            halves=10 if is_paper else 1,
+        )
 
     chosen = _chosen(method, kind)
     _run(data, None, scale, seeds, chosen, runs, out, groups, is_tuned=tune, as_json=as_json)
@@ -64,7 +78,7 @@ def cls_cifar(
 def cls_random(
     data: Data = "cifar10",
     scale: Scale = "laptop",
-    seeds: Seeds = 3,
+    seeds: ManySeeds = None,
     share: Annotated[
         list[int] | None,
         typer.Option(min=1, max=99, help="Percentage to forget; can be repeated; default: 10, 50."),
@@ -157,7 +171,8 @@ def gnn(
     made.sheets[0].notes.insert(0, graph_note(made))
     title = f"The graph set encoder on {harness.data_name}"
     document = unlearning_document(title, made, harness.classes, command())
-    _show(document, out, [vars(run) for run in made.runs], as_json=as_json)
+    found = {"runs": [vars(run) for run in made.runs], "searched": made.searched}
+    _show(document, out, found, as_json=as_json)
 
 
 def sequence(
@@ -182,22 +197,23 @@ def sequence(
       erasable tables sequence --data fashion-mnist --out sequence.md
       erasable tables sequence --data digits --preset tiny --seeds 1 --rule 'class:3 > random:5%'
     """
-    from erasable.bench import run_sequence, sequence_document
+    from erasable.bench import default_sequence, run_sequence, sequence_document, tuning_of
 
     edits, kinds = _chosen(method, kind)
     harness = _harness(data, None, scale, runs, out, is_quiet=as_json)
-    first, second, *_, last = harness.classes
+    requests = rule or default_sequence(harness.classes)
     made = run_sequence(
         harness,
-        rule or f"class:{first} > random:5% > class:{second}",
+        requests,
         seeds=list(range(seeds)),
         edits=edits,
         kinds=kinds,
-        tuning_rule=f"class:{last}" if tune else None,
+        tuning=tuning_of(harness.classes, requests) if tune else None,
         say=say,
     )
     every = [vars(run) for some in made.runs.values() for run in some]
-    _show(sequence_document(made, command()), out, every, as_json=as_json)
+    document = sequence_document(made, command())
+    _show(document, out, {"runs": every, "searched": made.searched}, as_json=as_json)
 
 
 def tradeoff(
@@ -234,14 +250,14 @@ def tradeoff(
         verbose=not as_json,
     )
     every = [vars(run) for point in points for run in (*point.runs, *point.oracles)]
-    _show(tradeoff_document(points, command()), out, every, as_json=as_json)
+    _show(tradeoff_document(points, command()), out, {"runs": every}, as_json=as_json)
 
 
 def _run(
     data: str,
     resolution: int | None,
     scale: str,
-    seeds: int,
+    seeds: int | None,
     chosen: tuple[tuple[str, ...], tuple[str, ...]],
     runs: Path,
     out: list[Path] | None,
@@ -257,7 +273,7 @@ def _run(
     made = run_unlearning(
         harness,
         groups(harness.data_name, harness.classes),
-        seeds=list(range(seeds)),
+        seeds=list(range(seeds or (5 if scale == "paper" else 3))),
         edits=edits,
         kinds=kinds,
         is_tuned=is_tuned,
@@ -265,24 +281,30 @@ def _run(
     )
     title = f"Unlearning on {harness.data_name}"
     document = unlearning_document(title, made, harness.classes, command())
-    _show(document, out, [vars(run) for run in made.runs], as_json=as_json)
+    found = {"runs": [vars(run) for run in made.runs], "searched": made.searched}
+    _show(document, out, found, as_json=as_json)
 
 
 def _chosen(
     method: list[str] | None, kind: list[str] | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return methods and kinds in the order of the tables."""
+    from erasable.baselines import WeightMethod, methods
     from erasable.bench import DELETIONS, EDITS
 
-    found = []
-    for wanted, known, what in ((method, EDITS, "methods"), (kind, DELETIONS, "kinds")):
-        unknown = set(wanted or []) - set(known)
-        if unknown:
-            raise ArgumentError(
-                f"Expected {what} among {listing(known)}, but got {listing(sorted(unknown))}."
-            )
-        found.append(tuple(name for name in known if wanted is None or name in wanted))
-    return found[0], found[1]
+    others = [name for name, one in methods().items() if issubclass(one, WeightMethod)]
+    known = [*EDITS, *(name for name in others if name not in EDITS)]
+    _refuse_unknown("methods", method, known)
+    _refuse_unknown("kinds", kind, DELETIONS)
+    edits = [name for name in known if (name in EDITS if method is None else name in method)]
+    kinds = [name for name in DELETIONS if kind is None or name in kind]
+    return tuple(edits), tuple(kinds)
+
+
+def _refuse_unknown(what: str, wanted: list[str] | None, known: "Sequence[str]") -> None:
+    unknown = sorted(set(wanted or []) - set(known))
+    if unknown:
+        raise ArgumentError(f"Expected {what} among {listing(known)}, but got {listing(unknown)}.")
 
 
 def _harness(
@@ -304,13 +326,15 @@ def _harness(
     return Harness(loaded, scale=scale, runs=Runs(runs), say=say, verbose=not is_quiet)
 
 
-def _show(document: "Document", out: list[Path] | None, runs: list[Any], *, as_json: bool) -> None:
+def _show(
+    document: "Document", out: list[Path] | None, found: dict[str, Any], *, as_json: bool
+) -> None:
     from rich.console import Console
 
     for path in out or []:
         document.write(path)
     if as_json:
-        emit({"runs": runs, "facts": list(document.facts)}, as_json=True, lines=[])
+        emit({**found, "facts": list(document.facts)}, as_json=True, lines=[])
         return
     document.show(Console())
     for path in out or []:
