@@ -7,8 +7,9 @@ import pytest
 
 from erasable.baselines import get_method
 from erasable.bench._evaluation import Evaluation
-from erasable.bench._harness import ORACLES, Cell, Harness
+from erasable.bench._harness import Cell, Harness
 from erasable.bench._predictions import Predictions, load_predictions, predict_all
+from erasable.bench._references import ORACLES
 from erasable.bench._rules import scenario
 from erasable.bench._runs import Runs
 from erasable.data import load_dataset
@@ -68,10 +69,10 @@ def test_parts_of_the_test_rows_add_up(data, cells):
 
 
 def test_finished_cells_are_never_redone(data, folder, cells, monkeypatch):
-    from erasable.bench import _harness
+    from erasable.bench import _harness, _references
 
     monkeypatch.setattr(_harness, "unlearn", None)
-    monkeypatch.setattr(_harness, "trained", None)
+    monkeypatch.setattr(_references, "trained", None)
     again = Harness(data, scale="tiny", runs=Runs(folder))
     found = again.cell(Cell("spm", get_method("deletion"), RULE, 0))
     assert found == cells["spm"]

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 from erasable.baselines import Method, SGDMethod
-from erasable.bench._harness import BUDGETS, ORACLES, Cell, Harness
+from erasable.bench._families import KINDS
+from erasable.bench._harness import BUDGETS, Cell, Harness
+from erasable.bench._references import ORACLES
 
 _ASKING = 0.5
 """What asking a model for every row costs, in passes of a training."""
@@ -42,7 +44,7 @@ def _of_cell(harness: Harness, cell: Cell) -> dict[str, float]:
     """Return passes over all rows, by what needs them; what cells share has the same name."""
     if harness.has_cell(cell):
         return {}
-    family = harness.family(cell.kind)
+    family = KINDS[cell.kind]
     left = _of_oracle(harness, cell.kind, cell.rule, cell.seed, cell.seed + ORACLES)
     if not harness.has_original(family, cell.seed):
         left[f"original {family} {cell.seed}"] = float(harness.epochs)
@@ -57,7 +59,7 @@ def _of_cell(harness: Harness, cell: Cell) -> dict[str, float]:
 def _of_oracle(
     harness: Harness, kind: str, rule: str, rule_seed: int, seed: int
 ) -> dict[str, float]:
-    family = harness.family(kind)
+    family = KINDS[kind]
     if harness.has_oracle(family, rule, rule_seed, seed):
         return {}
     gone = float(harness.scenario(rule, rule_seed).is_forgotten.mean())
