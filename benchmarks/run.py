@@ -23,6 +23,7 @@ PARTS = {
     "Training modes": "training_modes",
     "Encoding": "encode",
     "Data": "data",
+    "The unlearning benchmark": "harness",
     "Importing": "imports",
 }
 HERE = Path(__file__).parent

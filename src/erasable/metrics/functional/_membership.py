@@ -15,7 +15,7 @@ from erasable.metrics.functional._convert import Array
 from erasable.typing import Float64s, Ints
 
 _FLOOR = 1e-30  # as in published attacks; votes can be zero
-_TRAINED_ON = 2000
+_TRAINED_ON = 1000
 
 Labelled = tuple[Array, Array]
 """Probabilities of queries (n, classes), and their labels as columns (n,)."""
