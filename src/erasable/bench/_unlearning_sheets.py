@@ -65,7 +65,7 @@ def unlearning_sheet(
         header += _PAPER_HEADER
         keys = _keys(found)
         rows = [[*row, *_facing(paper.get(key))] for row, key in zip(rows, keys, strict=True)]
-    notes = [*_headline(found), *_vacuous(found), *_failures(found)]
+    notes = [*_headline(found), *_vacuous(found), *_forgotten(found), *_failures(found)]
     return Sheet(title, header, rows, notes)
 
 
@@ -218,6 +218,13 @@ def _lines(found: Found, kind: str) -> list[tuple[str, list[Run]]]:
 
 def _scored(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if "failed" not in run.result]
+
+
+def _forgotten(found: Found) -> list[str]:
+    """Name the scenarios that a table averages."""
+    runs = [run for runs in found.cells.values() for run in runs]
+    rules = list(dict.fromkeys(run.settings["rule"] for run in runs))
+    return [f"Forgotten, one scenario each: {'; '.join(rules)}."] if rules else []
 
 
 def _vacuous(found: Found) -> list[str]:
