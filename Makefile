@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-slow lint format docs bench speed results tables clean
+.PHONY: help install demo test test-slow lint format docs bench speed results tables unlearning clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -67,6 +67,17 @@ tables: $(STAMP)  ## Run the experiments of docs/results (hours; interrupted, it
 	@$(TABLES) std_cls --data cifar10 --preset laptop --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-memory.md
 	@$(TABLES) share --data cifar10 --preset laptop --frozen efficientnet_lite0:160 \
 	  --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-share.md
+
+KEPT := --preset laptop --runs $(RESULTS)/runs
+
+unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hours; interrupted, it goes on)
+	@$(TABLES) cls_random --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-random.md --out $(RESULTS)/fashion-mnist-random.csv
+	@$(TABLES) cls_cifar --data fashion-mnist --classes 0 $(KEPT) --out $(RESULTS)/fashion-mnist-classes.md --out $(RESULTS)/fashion-mnist-classes.csv
+	@$(TABLES) tradeoff --data fashion-mnist --public mnist $(KEPT) --out $(RESULTS)/fashion-mnist-tradeoff.md
+	@$(TABLES) sequence --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-sequence.md
+	@$(TABLES) gnn --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-gnn.md
+	@$(TABLES) cls_random --data cifar10 --share 10 --seeds 1 $(KEPT) --out $(RESULTS)/cifar10-random.md --out $(RESULTS)/cifar10-random.csv
+	@$(TABLES) cls_cifar --data cifar10 --seeds 1 $(KEPT) --out $(RESULTS)/cifar10-classes.md --out $(RESULTS)/cifar10-classes.csv
 
 clean:  ## Remove everything the targets made
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
