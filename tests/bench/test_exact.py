@@ -272,7 +272,7 @@ def test_the_page_tells_accuracies_forgetting_audit_and_attacks(done, data, page
     assert done["forget"].result["audit"]["text"] in page
     assert "Attacks on `prototypes`, 20 shadow models per world" in page
     assert "Attacks on `gaussian`, 20 shadow models per world" in page
-    assert "never holding the rows: 20 of 20." in page
+    assert "never holding the rows: 20 of 20;" in page
     assert "`erasable tables exact`" in page
     assert f"- {done['forget'].machine}" in page
 

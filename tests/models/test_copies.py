@@ -17,9 +17,9 @@ from models.toys import TINY, blobs, forget_keys, names
 X, LABELS = blobs(20)
 
 
-def remembering(folder=None, kind=SPMClassifier, **options):
+def remembering(folder=None, kind=SPMClassifier, ids=None, **options):
     model = kind("identity", embedding_cache=folder, **options)
-    return model.remember(X, LABELS, ids=names(20))
+    return model.remember(X, LABELS, ids=ids or names(20))
 
 
 def held(folder, ids=None):
@@ -93,12 +93,14 @@ def test_a_relative_path_is_noted_in_full(tmp_path, report, monkeypatch):
     assert listed(model) == [("report", str(report), None)]
 
 
-def test_what_is_gone_is_not_listed(tmp_path, report):
+def test_a_report_that_is_gone_is_not_listed_but_a_cache_may_only_be_away(tmp_path, report):
     model = remembering(tmp_path / "cache")
     model.note_copy("report", report)
     report.unlink()
     shutil.rmtree(tmp_path / "cache")
-    assert model.copies() == []
+    (left,) = model.copies()
+    assert (left.kind, left.path, left.rows) == ("embeddings", str(tmp_path / "cache"), None)
+    assert "not there now" in left.holds
 
 
 def test_each_copy_says_what_it_holds(tmp_path, report):
@@ -233,7 +235,7 @@ def test_purging_finds_nothing_after_a_forget(tmp_path):
 def test_forgotten_rows_that_came_back_are_purged_under_any_id(tmp_path, ids):
     model = remembering(tmp_path)
     model.forget(ids=names(5))
-    model.embed(X, ids=[*ids, *names(15, 5)])
+    remembering(tmp_path, ids=[*ids, *names(15, 5)])  # another model, which does not know
     assert held(tmp_path) == 20
     assert model.purge().entries == 5
     assert (held(tmp_path), held(tmp_path, ids)) == (15, 0)
@@ -251,7 +253,7 @@ def test_a_loaded_model_purges_what_came_back(tmp_path):
     model = remembering(tmp_path / "cache")
     model.forget(ids=names(5))
     model.save(tmp_path / "model")
-    model.embed(X[:5], ids=names(5))
+    remembering(tmp_path / "cache")
     forget_keys()  # as in a new process, which has them on disk
     assert load(tmp_path / "model").purge().entries == 5
 
@@ -292,7 +294,7 @@ def test_without_copies_there_is_nothing_to_purge():
 def test_without_the_keys_purging_says_that_it_cannot_tell(tmp_path):
     model = remembering(tmp_path)
     model.forget(ids=names(5))
-    model.embed(X[:5], ids=names(5))
+    remembering(tmp_path / "cache")
     forget_keys()
     with pytest.raises(StateError, match="keys"):
         model.purge()

@@ -254,7 +254,9 @@ def share_page(groups: dict[str, list[Run]], command: str, picture: str | None) 
     yield (
         "Weights are trained on a part of the rows; the others are remembered only. Forgetting one "
         "of the latter is `exact`, one of the former `memory`. All rows are in the memory each "
-        "time. Test accuracy in percent, mean ± standard deviation over the seeds.\n"
+        "time. Test accuracy in percent, mean ± standard deviation over the seeds. `gaussian` "
+        "reads what the encoder returns, not the trained comparison: a frozen encoder gives it one "
+        "figure.\n"
     )
     if picture:
         yield f"![Test accuracy against the share of rows whose forgetting is exact.]({picture})\n"
