@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from erasable.store import EmbeddingCache
 from erasable.training import Inputs
 from erasable.typing import Ints, RowId
 from erasable.weights import weights_digest
+
+if TYPE_CHECKING:
+    from erasable.models._memory_classifier import MemoryClassifier
 
 
 def embeddings(network: SPMNetwork, inputs: Inputs | Tensor) -> Iterator[Tensor]:
@@ -56,6 +59,31 @@ def cached_embeddings(
     with torch.no_grad():
         normalised: npt.NDArray[Any] = network.norm(torch.from_numpy(raw)).numpy()
     return normalised
+
+
+def embed_unforgotten(
+    model: "MemoryClassifier", inputs: Inputs, ids: Sequence[RowId] | None
+) -> npt.NDArray[Any]:
+    """Return embeddings of inputs; rows that were forgotten are not kept in a cache again.
+
+    Args:
+        model: The model whose encoder, cache and tombstones they are.
+        inputs: Inputs, (n, …).
+        ids: Their ids, if they may be kept.
+    """
+    tombstones = model.memory.tombstones
+    if ids is None or model.embedding_cache is None or tombstones.marks.missing_keys:
+        return model._embed(inputs)  # without the keys nobody can tell what was forgotten
+    rows = zip(ids, inputs.digests, strict=True)
+    is_gone = np.array([tombstones.knows(*row) for row in rows], bool)
+    kept, gone = np.flatnonzero(~is_gone), np.flatnonzero(is_gone)
+    if not len(gone):
+        return model._embed(inputs, ids=ids)
+    found = np.empty((len(inputs), model.memory.dim), np.float32)
+    found[gone] = model._embed(inputs.take(gone))
+    if len(kept):
+        found[kept] = model._embed(inputs.take(kept), ids=[ids[i] for i in kept.tolist()])
+    return found
 
 
 def _identity(network: SPMNetwork, input_shape: tuple[int, ...]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from erasable.memory import Grid, Marks, Match, Memory, Readable, Selection, pla
 from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
-from erasable.models._embedding import cached_embeddings, embeddings
+from erasable.models._embedding import cached_embeddings, embed_unforgotten, embeddings
 from erasable.models._inputs import as_ids, as_labels, at_places, labels_array, listed
 from erasable.models._networks import SPMNetwork, embedding_norm
 from erasable.models._plan import ForgetPlan, plan_forget
@@ -321,27 +321,11 @@ class MemoryClassifier(NetworkClassifier):
 
         Args:
             X: Inputs, (n, …).
-            ids: One id per input: with ``embedding_cache``, each is encoded only once; those that
-                were forgotten are not kept there again.
+            ids: One id per input: with ``embedding_cache``, those not forgotten are encoded once.
         """
         self._require_fitted()
         inputs = self._check_inputs(X, reset=False)
-        if ids is None or self.embedding_cache is None:
-            return self._embed(inputs)
-        names, tombstones = as_ids(ids, len(inputs)), self.memory_.tombstones
-        if tombstones.marks.missing_keys:  # nobody can tell what was forgotten
-            return self._embed(inputs)
-        is_gone = np.array(
-            [tombstones.knows(*row) for row in zip(names, inputs.digests, strict=True)], bool
-        )
-        kept, gone = np.flatnonzero(~is_gone), np.flatnonzero(is_gone)
-        if not len(gone):
-            return self._embed(inputs, ids=names)
-        found = np.empty((len(inputs), self.memory_.dim), np.float32)
-        found[gone] = self._embed(inputs.take(gone))
-        if len(kept):
-            found[kept] = self._embed(inputs.take(kept), ids=[names[i] for i in kept])
-        return found
+        return embed_unforgotten(self, inputs, None if ids is None else as_ids(ids, len(inputs)))
 
     @property
     def can_answer(self) -> bool:
@@ -461,12 +445,10 @@ class MemoryClassifier(NetworkClassifier):
 
     def _adopt(self, network: SPMNetwork, tombstones: Marks) -> None:
         self._laid_out(network)
-        self.network_ = network
-        self.places_ = {}
+        self.network_, self.places_ = network, {}
         self.data_ = None  # whoever reads rows from a data set may record which, and how split
         self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
-        grid = Grid(self.grid_bits)
-        self.memory_ = Memory(network.encoder.dim, grid=grid, tombstones=tombstones)
+        self.memory_ = Memory(network.encoder.dim, grid=Grid(self.grid_bits), tombstones=tombstones)
 
     def _tombstones(self, source: NetworkClassifier | None = None) -> Marks:
         """Return the marks of what was forgotten from this model, and from the one it adapts."""
