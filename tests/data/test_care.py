@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from data import tiny
 from erasable.data import Columns, load_dataset
 from erasable.data import _cache as cache
+from erasable.data._get import decode
 from erasable.data._specs import KNOWN
 from erasable.errors import ArgumentError, StoreError
 
@@ -147,3 +149,23 @@ def test_two_writers_do_not_meet(tmp_path, monkeypatch):
     assert found.stdout == b"locked\n"
     found = subprocess.run([sys.executable, "-c", code, lock], capture_output=True, check=True)
     assert found.stdout == b""
+
+
+def test_of_two_data_sets_with_the_same_file_names_the_right_one_is_taken(tmp_path):
+    wanted, other = tiny.splits((4, 3), seed=0), tiny.splits((4, 3), seed=1)
+    for name, data in (("Fashion", other), ("MNIST", wanted)):
+        (tmp_path / name).mkdir()
+        for file, content in tiny.idx_files(data).items():
+            (tmp_path / name / file).write_bytes(content)
+    found = decode(tiny.grey_spec(wanted), tmp_path)
+    np.testing.assert_array_equal(found["train"].images, wanted["train"].images)
+    with pytest.raises(ArgumentError, match="another data set"):
+        decode(tiny.grey_spec(tiny.splits((4, 3), seed=2)), tmp_path)
+
+
+def test_a_package_that_cannot_be_unpacked_here_says_how(tmp_path):
+    files = tiny.idx_files(tiny.splits((4, 3)))
+    path = tmp_path / "grey.deb"
+    path.write_bytes(tiny.deb(files).replace(b"data.tar.xz ", b"data.tar.zst"))
+    with pytest.raises(ArgumentError, match=r"zstd. Unpack it with `dpkg-deb -x"):
+        decode(tiny.grey_spec(), path)

@@ -893,6 +893,18 @@ def test_embeddings_of_forgotten_rows_that_came_back_to_a_cache_are_told(tmp_pat
     assert audit(model, ids=names(2)).not_verified == ()
 
 
+def test_a_forgotten_id_with_other_pixels_in_a_cache_is_told_by_name(tmp_path):
+    X, y = blobs(6)
+    model = SPMClassifier("identity", embedding_cache=tmp_path / "cache")
+    model.remember(X, y, ids=names(6))
+    model.forget(ids=names(1))
+    other = SPMClassifier("identity", embedding_cache=tmp_path / "cache")
+    other.remember(X[:1] + 1, y[:1], ids=names(1))
+    assert audit(model).not_verified == ()  # by content alone it is another row
+    [cache] = audit(model, ids=names(1)).not_verified
+    assert "holds 1 embeddings of rows forgotten before" in cache
+
+
 def test_a_cache_that_is_out_of_reach_is_told(tmp_path):
     X, y = blobs(6)
     model = SPMClassifier("identity", embedding_cache=tmp_path / "cache")

@@ -258,6 +258,14 @@ def test_a_loaded_model_purges_what_came_back(tmp_path):
     assert load(tmp_path / "model").purge().entries == 5
 
 
+def test_entries_are_removed_where_the_description_of_their_encoder_was_lost(tmp_path):
+    model = remembering(tmp_path)
+    for description in tmp_path.glob("*/encoder.json"):
+        description.unlink()
+    model.forget(ids=names(5))
+    assert held(tmp_path) == 15
+
+
 def test_reinstated_rows_are_not_purged(tmp_path):
     model = remembering(tmp_path)
     model.forget(ids=names(5))

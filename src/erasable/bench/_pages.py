@@ -234,10 +234,6 @@ def _exact_attacks(reduction: str, run: Run) -> Iterator[str]:
         for part in ("retain", "validation")
     ]
     yield f"KLOM of other rows after forgetting [floor]: {', '.join(others)}.\n"
-    yield (
-        "An accuracy a little below 50 % is the cross-validation's: at chance, what an attacker is "
-        "fitted to and what it is asked about lie on opposite sides of their common mean.\n"
-    )
 
 
 def share_page(groups: dict[str, list[Run]], command: str, picture: str | None) -> Iterator[str]:

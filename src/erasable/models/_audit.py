@@ -127,7 +127,7 @@ class _Work:
             if self.difference is not None:
                 return
         self.not_verified += _same_inputs(self.subject)
-        self.not_verified += describe_copies(self.model)
+        self.not_verified += describe_copies(self.model, self.request.forgotten_ids)
 
     def _table(self) -> Difference | None:
         return check_rows(self.subject.live) or check_grid(self.subject.live)

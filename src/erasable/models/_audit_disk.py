@@ -1,12 +1,14 @@
 """A model's rows compared with its saved copies, and what is known of other copies."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from erasable.errors import StoreError
 from erasable.memory import Difference, Memory, Record, encode_key, first_unequal
 from erasable.models._copies import absent_caches, forgotten_entries
 from erasable.models._saving import Place
-from erasable.store import ModelDirectory, StoredRows, read_stored_rows
+from erasable.store import EmbeddingCache, ModelDirectory, StoredRows, read_stored_rows
+from erasable.typing import RowId
 
 if TYPE_CHECKING:
     from erasable.models._memory_classifier import MemoryClassifier
@@ -89,11 +91,12 @@ def _behind(memory: Memory, stored: StoredRows, place: Place) -> list[str]:
     return [f"the copy in {place.path}: {text}" for text, holds in sentences.items() if holds]
 
 
-def describe_copies(model: "MemoryClassifier") -> list[str]:
+def describe_copies(model: "MemoryClassifier", forgotten: Sequence[RowId]) -> list[str]:
     """Say what lies outside the model, one sentence each.
 
     Args:
         model: The model.
+        forgotten: Ids of rows that were forgotten before, to look for in caches by id, too.
     """
     sentences = [
         f"the {copy.kind} in {copy.path}: audits do not look into it."
@@ -104,9 +107,12 @@ def describe_copies(model: "MemoryClassifier") -> list[str]:
         f"the cache in {copy.path}: it is not there now. purge() when it is back."
         for copy in absent_caches(model)
     ]
-    return sentences + [
-        f"the cache in {folder}: it holds {count} embeddings of rows forgotten before. purge() "
-        "removes them."
-        for folder, count in forgotten_entries(model).items()
-        if count
-    ]
+    keys = [encode_key(row_id).encode() for row_id in forgotten]
+    for folder, by_content in forgotten_entries(model).items():
+        count = max(by_content, EmbeddingCache(folder).held(keys))
+        if count:
+            sentences.append(
+                f"the cache in {folder}: it holds {count} embeddings of rows forgotten before. "
+                "purge() removes them."
+            )
+    return sentences
