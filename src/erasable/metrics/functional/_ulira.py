@@ -153,11 +153,15 @@ def _fit(values: Float64s) -> tuple[Float64s, Float64s]:
 def _ratio(
     values: Float64s, fit_u: tuple[Float64s, Float64s], fit_o: tuple[Float64s, Float64s]
 ) -> Float64s:
-    """Return the log of how much likelier values are under the first fit than the second."""
+    """Return the log of how much likelier values are under the first fit than the second.
+
+    Two values on either side of both means can be equally likely; seven digits tie them, whatever
+    the rounding of the sums.
+    """
     (mean_u, variance_u), (mean_o, variance_o) = fit_u, fit_o
     spread = 0.5 * np.log(variance_o / variance_u)
     place = (values - mean_o) ** 2 / (2 * variance_o) - (values - mean_u) ** 2 / (2 * variance_u)
-    ratio = spread + place
+    ratio: Float64s = (spread + place).astype(np.float32).astype(np.float64)
     return np.where(np.abs(ratio) < _TIE, 0.0, ratio)
 
 
