@@ -1,6 +1,7 @@
 """Predictions, votes, copies and embeddings."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from erasable import ParametricClassifier, SPMClassifier
+from erasable import KNNClassifier, ParametricClassifier, SPMClassifier
 from erasable.errors import ArgumentError, RowIdError, StateError
+from erasable.fusion._neighbours import _NearestRows
 from models.toys import TINY, blobs, fitted, names, remembering
 
 QUERIES = blobs(7, seed=11)[0]
@@ -31,6 +33,22 @@ def test_log_probabilities_are_logs_of_probabilities(reduction):
     model = fitted(reduction=reduction)
     expected = np.log(model.predict_proba(QUERIES))
     np.testing.assert_allclose(model.predict_log_proba(QUERIES), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["neighbours", "knn"])
+def test_queries_read_together_answer_as_read_alone(reduction, monkeypatch):
+    # 600 rows are embedded in three batches; exclusions must stay with their queries.
+    X, y = blobs(600)
+    kind = KNNClassifier if reduction == "knn" else partial(SPMClassifier, reduction=reduction)
+    model = kind("identity", k=5).remember(X, y, ids=names(600))
+    together = model.predict_log_proba(X, exclude_ids=names(600))
+    votes = model.votes(X, top=3, exclude_ids=names(600))
+    for size in (1, 300):
+        monkeypatch.setattr(_NearestRows, "queries_at_once", size)
+        np.testing.assert_array_equal(model.predict_log_proba(X, exclude_ids=names(600)), together)
+        apart = model.votes(X, top=3, exclude_ids=names(600))
+        assert apart.ids.tolist() == votes.ids.tolist()
+        np.testing.assert_array_equal(apart.weights, votes.weights)
 
 
 @both

@@ -36,6 +36,8 @@ class Reduction(ABC):
     name: ClassVar[str]
     vote_kind: ClassVar[str]
     """``"probability"``: votes are positive and sum to one; ``"logit"``: they add up to logits."""
+    queries_at_once: ClassVar[int] = 1
+    """Smaller batches of queries are joined up to this before they are read."""
 
     @abstractmethod
     def log_probabilities(

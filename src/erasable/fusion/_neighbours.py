@@ -22,6 +22,7 @@ class _NearestRows(Reduction):
     """Votes of the ``k`` rows nearest to each query; a query reads its own neighbours only."""
 
     vote_kind = "probability"
+    queries_at_once = 4096  # FAISS blocks queries by so many; fewer leave cores idle
 
     def __init__(self, k: int, search: Search) -> None:
         self._k = k

@@ -47,7 +47,7 @@ class Reader:
             self.reduction.log_probabilities(
                 queries.double(), self.rows, attention=self.attention, exclude=own
             )
-            for queries, own in _with_own(batches, exclude)
+            for queries, own in self._with_own(batches, exclude)
         ]
         logs: Float64s = (torch.cat(parts) if len(parts) > 1 else parts[0]).numpy()
         return logs
@@ -71,7 +71,7 @@ class Reader:
             self.reduction.votes(
                 queries.double(), self.rows, top, attention=self.attention, exclude=own
             )
-            for queries, own in _with_own(batches, exclude)
+            for queries, own in self._with_own(batches, exclude)
         ]
         places = np.concatenate([part.positions for part in parts])
         live = self.rows.live
@@ -87,6 +87,15 @@ class Reader:
             rest=np.concatenate([part.rest for part in parts]),
             kind=self.reduction.vote_kind,
         )
+
+    def _with_own(
+        self, batches: Iterator[Tensor], exclude: Ints | None
+    ) -> Iterator[tuple[Tensor, Ints | None]]:
+        """Pair queries, as many at once as the reduction likes, with their exclusions."""
+        start = 0
+        for queries in _joined(batches, self.reduction.queries_at_once):
+            yield queries, None if exclude is None else exclude[start : start + len(queries)]
+            start += len(queries)
 
 
 def read_embedded(
@@ -142,14 +151,16 @@ def no_probabilities(*, has_exclusions: bool) -> str:
     return "Expected finite embeddings of the queries, but the encoder returned NaN or infinity."
 
 
-def _with_own(
-    batches: Iterator[Tensor], exclude: Ints | None
-) -> Iterator[tuple[Tensor, Ints | None]]:
-    """Pair each batch of queries with its part of the exclusions."""
-    start = 0
-    for queries in batches:
-        yield queries, None if exclude is None else exclude[start : start + len(queries)]
-        start += len(queries)
+def _joined(batches: Iterator[Tensor], size: int) -> Iterator[Tensor]:
+    """Join batches until they hold at least ``size`` queries; the last may hold fewer."""
+    held: list[Tensor] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= size:
+            yield torch.cat(held) if len(held) > 1 else held[0]
+            held = []
+    if held:
+        yield torch.cat(held)
 
 
 def _object_array(rows: list[list[Any]]) -> npt.NDArray[Any]:
