@@ -1,5 +1,7 @@
 """From a query and the memory to votes: weights and aggregation, kept apart."""
 
+from erasable.fusion._additive import AdditiveFusion, additive_attention, additive_votes
+from erasable.fusion._additive_kernels import KERNELS, Kernels, get_kernels
 from erasable.fusion._base import Reduction, TopVotes
 from erasable.fusion._dot_product import (
     PLAIN,
@@ -18,14 +20,17 @@ from erasable.fusion._registry import REDUCTIONS, Reading, get_reduction, regist
 from erasable.fusion._rows import RowsReduction
 
 __all__ = [
+    "KERNELS",
     "PLAIN",
     "REDUCTIONS",
+    "AdditiveFusion",
     "Attention",
     "DotProductFusion",
     "FeatureFusion",
     "Fusion",
     "GaussianReduction",
     "KNNReduction",
+    "Kernels",
     "NeighboursReduction",
     "PrototypesReduction",
     "Reading",
@@ -34,7 +39,10 @@ __all__ = [
     "RowsReduction",
     "TopVotes",
     "VoteFusion",
+    "additive_attention",
+    "additive_votes",
     "aggregate",
+    "get_kernels",
     "get_reduction",
     "log_aggregate",
     "register_reduction",

@@ -1,0 +1,170 @@
+"""Sums over every pair of a query and a row, without keeping the pairs: eager, or compiled.
+
+With ``u = q + k`` per pair and hidden unit, the additive score is ``Σ_h w_h max(u_h, 0)``. Nothing
+of size queries × rows × hidden ever exists: eager kernels go through tiles that fit a cache,
+compiled ones through single pairs.
+"""
+
+import functools
+import logging
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import final
+
+import torch
+from torch import Tensor
+
+from erasable.errors import ArgumentError, StateError, listing
+
+KERNELS = ("auto", "compiled", "eager")
+
+_TILE = 2**19
+"""Numbers in a tile: about what fits the second-level cache of a core."""
+
+_WORTH_COMPILING = 2.0**35
+"""Numbers to go through from which a minute of compiling is soon won back."""
+
+log = logging.getLogger(__name__)
+
+
+class Kernels(ABC):
+    """The two sums that additive attention and its gradients are made of."""
+
+    name: str
+
+    @abstractmethod
+    def scores(self, queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+        """Return ``Σ_h w_h max(q_h + k_h, 0)``, (queries, rows).
+
+        Args:
+            queries: (queries, hidden).
+            rows: (rows, hidden).
+            weight: ``w``, (hidden,).
+        """
+
+    @abstractmethod
+    def active_sums(self, queries: Tensor, rows: Tensor, pull: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum gradients of scores over the pairs where a hidden unit is active.
+
+        Args:
+            queries: (queries, hidden).
+            rows: (rows, hidden).
+            pull: Gradient of each score, (queries, rows).
+
+        Returns:
+            ``Σ_k g_qk 1[q_h + k_h > 0]``, (queries, hidden), and ``Σ_q g_qk 1[q_h + k_h > 0]``,
+            (rows, hidden).
+        """
+
+
+@final
+class EagerKernels(Kernels):
+    """Tiles of pairs, one after the other."""
+
+    name = "eager"
+
+    def scores(self, queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+        """Add, cut and weigh tile by tile."""
+        found = queries.new_empty(len(queries), len(rows))
+        for some, others in _tiles(len(queries), len(rows), queries.shape[1]):
+            units = queries[some, None] + rows[others]
+            found[some, others] = units.relu_() @ weight
+        return found
+
+    def active_sums(self, queries: Tensor, rows: Tensor, pull: Tensor) -> tuple[Tensor, Tensor]:
+        """Weigh active units tile by tile."""
+        of_queries, of_rows = torch.zeros_like(queries), torch.zeros_like(rows)
+        for some, others in _tiles(len(queries), len(rows), queries.shape[1]):
+            active = (queries[some, None] + rows[others]).gt_(0)
+            active *= pull[some, others, None]
+            of_queries[some] += active.sum(dim=1)
+            of_rows[others] += active.sum(dim=0)
+        return of_queries, of_rows
+
+
+@final
+class CompiledKernels(Kernels):
+    """Loops over pairs, compiled by torch for this machine when first called."""
+
+    name = "compiled"
+
+    def scores(self, queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+        """Run the compiled sum over hidden units."""
+        return _run(_score, queries, rows, weight)
+
+    def active_sums(self, queries: Tensor, rows: Tensor, pull: Tensor) -> tuple[Tensor, Tensor]:
+        """Run the compiled sum over rows, and the one over queries."""
+        # The same kernel both ways: the sum is symmetric in queries and rows.
+        turned = pull.T.contiguous()
+        return _run(_sum_active, queries, rows, pull), _run(_sum_active, rows, queries, turned)
+
+
+def get_kernels(name: str = "auto", *, work: float = 0.0) -> Kernels:
+    """Return kernels by name.
+
+    Args:
+        name: ``eager``; ``compiled``; or ``auto``: compiled where there is a compiler and enough to
+            do. The choice follows from the arguments and the machine alone, so that a run that is
+            resumed takes the same one.
+        work: Numbers (queries × rows × hidden) that will be gone through in all.
+
+    Raises:
+        StateError: If compiled ones are wanted and cannot be had.
+    """
+    if name not in KERNELS:
+        raise ArgumentError(f"Expected kernel to be {listing(KERNELS)}, but got {name!r}.")
+    if name == "eager" or (name == "auto" and work < _WORTH_COMPILING):
+        return EagerKernels()
+    problem = _compiler_problem()
+    if problem is None:
+        return CompiledKernels()
+    if name == "compiled":
+        raise StateError(
+            f"Expected a compiler for kernel='compiled', but: {problem}. Install a C++ compiler, "
+            "or pass kernel='eager'."
+        )
+    log.info("no compiled kernels (%s); eager ones are slower", problem)
+    return EagerKernels()
+
+
+def _score(queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    return ((queries[:, None] + rows[None]).relu() * weight).sum(dim=2)
+
+
+def _sum_active(queries: Tensor, rows: Tensor, pull: Tensor) -> Tensor:
+    is_active = queries[:, None] + rows[None] > 0
+    return torch.where(is_active, pull[:, :, None], 0).sum(dim=1)
+
+
+def _run(kernel: Callable[..., Tensor], *parts: Tensor) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of torch, about torch
+        return _compiled(kernel)(*parts)
+
+
+@functools.cache
+def _compiled(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return torch.compile(kernel, dynamic=True, fullgraph=True)
+
+
+@functools.cache
+def _compiler_problem() -> str | None:
+    """Compile a kernel on next to nothing; return why that fails, or None."""
+    one = torch.ones(2, 8)
+    try:
+        found = CompiledKernels().scores(one, torch.ones(3, 8), torch.ones(8))
+    except Exception as error:  # torch wraps whatever the compiler says in errors of its own
+        lines = str(error).strip().splitlines()
+        return " ".join(lines[:2]) if lines else type(error).__name__
+    return None if torch.equal(found, torch.full((2, 3), 16.0)) else "its results are wrong"
+
+
+def _tiles(queries: int, rows: int, hidden: int) -> Iterator[tuple[slice, slice]]:
+    """Yield tiles that cover all pairs."""
+    pairs = max(1, _TILE // max(1, hidden))
+    height = max(1, min(queries, int(pairs**0.5)))
+    width = max(1, pairs // height)
+    for top in range(0, queries, height):
+        for left in range(0, rows, width):
+            yield slice(top, top + height), slice(left, left + width)
