@@ -88,21 +88,22 @@ class AdditiveFusion(nn.Module):
             query_classes: Class that each query reads; −1 to read nothing: its patches are the
                 learnt null token then, (queries,).
             keys: Patches of the rows as `project` returned them, (rows, patches, hidden).
-            key_classes: Class of each row, (rows,).
+            key_classes: Class of each row, (rows,); rows that are sorted by it are not copied.
             own: Per query the place of its own row among the rows, which it does not read, or −1,
                 (queries,).
             kernels: How sums over pairs are made.
         """
         readers = self.to_query(queries)
         mixed = self.null.to(readers.dtype).expand(readers.shape)
+        is_sorted = bool((key_classes[1:] >= key_classes[:-1]).all())
         for label in torch.unique(query_classes).tolist():
-            if label < 0:
+            answering = _places(key_classes, label, is_sorted=is_sorted)
+            if label < 0 or not len(answering):
                 continue
             asking = (query_classes == label).nonzero()[:, 0]
-            answering = (key_classes == label).nonzero()[:, 0]
-            if not len(answering):
-                continue
-            found = self._mix(readers[asking], keys[answering], own, asking, answering, kernels)
+            # A slice is no copy: rows that lie together are read where they are.
+            some = keys[answering[0] : answering[-1] + 1] if is_sorted else keys[answering]
+            found = self._mix(readers[asking], some, own, asking, answering, kernels)
             mixed = mixed.index_copy(0, asking, found.to(mixed.dtype))
         return mixed
 
@@ -197,6 +198,15 @@ class _Additive(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _places(classes: Tensor, label: int, *, is_sorted: bool) -> Tensor:
+    """Return where the rows of a class lie."""
+    if not is_sorted:
+        return (classes == label).nonzero()[:, 0]
+    ends = torch.tensor([label, label + 1], dtype=classes.dtype, device=classes.device)
+    start, stop = torch.searchsorted(classes, ends).tolist()
+    return torch.arange(start, stop, device=classes.device)
 
 
 def _scores(

@@ -15,6 +15,7 @@ from erasable.training._objective import (
     SeparateSupport,
     StepResult,
 )
+from erasable.training._steps import Draw, StepConfig, StepLoss, Watcher, train_steps
 from erasable.training._support import Support
 
 __all__ = [
@@ -22,17 +23,22 @@ __all__ = [
     "Batch",
     "CrossEntropy",
     "Display",
+    "Draw",
     "InBatchMemory",
     "Inputs",
     "Objective",
     "SeparateSupport",
+    "StepConfig",
+    "StepLoss",
     "StepResult",
     "Support",
     "TrainingConfig",
+    "Watcher",
     "as_images",
     "augment",
     "epoch_batches",
     "input_shape",
     "seconds_spent",
     "train",
+    "train_steps",
 ]

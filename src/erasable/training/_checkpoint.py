@@ -16,6 +16,13 @@ from erasable.files import write_atomically
 
 _FORMAT = "erasable.checkpoint.1"
 _NAME = "checkpoint.safetensors"
+_STATE = {
+    "momentum": "momentum_buffer",
+    "exp_avg": "exp_avg",
+    "exp_avg_sq": "exp_avg_sq",
+    "adam_step": "step",
+}
+"""What optimisers keep per parameter, by its name in the file."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,18 @@ class Checkpoint:
         self._identity = dict(identity)
 
     def save(
-        self, network: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+        self,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        progress: Progress,
+        *,
+        average: nn.Module | None = None,
     ) -> None:
-        """Replace the file by the present state."""
+        """Replace the file by the present state; ``average`` is a running mean of the network."""
         tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
-        tensors |= {f"momentum.{k}": v for k, v in _momenta(network, optimizer).items()}
+        tensors |= _optimizer_state(network, optimizer)
+        if average is not None:
+            tensors |= {f"average.{k}": v for k, v in average.state_dict().items()}
         meta = {
             "format": _FORMAT,
             "identity": json.dumps(self._identity, sort_keys=True),
@@ -69,8 +83,14 @@ class Checkpoint:
         data = safetensors.torch.save(copies, meta)
         write_atomically(self._path, data)
 
-    def restore(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> Progress | None:
-        """Load the file into network and optimiser; None if there is no file yet.
+    def restore(
+        self,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        average: nn.Module | None = None,
+    ) -> Progress | None:
+        """Load the file into network, optimiser and running mean; None if there is no file yet.
 
         Raises:
             StateError: If the file belongs to a run with other data or settings.
@@ -89,7 +109,9 @@ class Checkpoint:
             ) from error
         self._require_same(meta)
         network.load_state_dict(_part(tensors, "network."))
-        _set_momenta(network, optimizer, _part(tensors, "momentum."))
+        _set_optimizer_state(network, optimizer, tensors)
+        if average is not None:
+            average.load_state_dict(_part(tensors, "average."))
         history = json.loads(meta["history"])
         return Progress(int(meta["epochs_done"]), history, float(meta.get("seconds", 0)))
 
@@ -106,22 +128,27 @@ class Checkpoint:
             )
 
 
-def _momenta(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    named = ((name, optimizer.state.get(p, {})) for name, p in network.named_parameters())
-    return {
-        name: state["momentum_buffer"]
-        for name, state in named
-        if state.get("momentum_buffer") is not None
-    }
+def _optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    found = {}
+    for name, parameter in network.named_parameters():
+        kept = optimizer.state.get(parameter, {})
+        for short, key in _STATE.items():
+            if kept.get(key) is not None:
+                found[f"{short}.{name}"] = kept[key]
+    return found
 
 
-def _set_momenta(
-    network: nn.Module, optimizer: torch.optim.Optimizer, momenta: Mapping[str, Tensor]
+def _set_optimizer_state(
+    network: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
     for name, parameter in network.named_parameters():
-        if name in momenta:
-            buffer = torch.empty_like(parameter).copy_(momenta[name])
-            optimizer.state[parameter]["momentum_buffer"] = buffer
+        for short, key in _STATE.items():
+            value = tensors.get(f"{short}.{name}")
+            if value is None:
+                continue
+            if value.shape == parameter.shape:  # laid out as the parameter is
+                value = torch.empty_like(parameter).copy_(value)
+            optimizer.state[parameter][key] = value
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -13,12 +13,13 @@ class Display:
         epochs: Epochs in all.
         enabled: Whether to show anything.
         done: Epochs done before this process took over.
+        unit: What is counted, if it is not epochs.
     """
 
-    def __init__(self, epochs: int, *, enabled: bool, done: int = 0) -> None:
+    def __init__(self, epochs: int, *, enabled: bool, done: int = 0, unit: str = "epoch") -> None:
         self._epochs = epochs
         self._progress = Progress(
-            TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
+            TextColumn(unit + " {task.fields[epoch]}/{task.total:.0f}"),
             BarColumn(),
             TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),

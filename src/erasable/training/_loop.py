@@ -61,7 +61,7 @@ def train(
         inputs = Inputs(inputs.numpy())
     if checkpoint and config.epochs:
         require_writable(checkpoint)  # now, not after the first epoch
-    fabric = _fabric(device)
+    fabric = make_fabric(device)
     identity = _identity(network, objective, inputs, classes, config) if checkpoint else {}
     if inputs.ndim == 4:
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
@@ -185,7 +185,7 @@ class _Epoch:
         return result
 
 
-def _fabric(device: str) -> Any:
+def make_fabric(device: str) -> Any:
     from lightning_fabric import Fabric  # a second to import, so only where it is used
 
     if device not in DEVICES:
@@ -233,13 +233,13 @@ def _identity(
     return {
         **config.as_dict(),
         "objective": objective.describe(),
-        "data": _data_digest(inputs, classes),
+        "data": data_digest(inputs, classes),
         "first weights": weights_digest(network),
         "network": repr(network),
     }
 
 
-def _data_digest(inputs: Inputs, classes: Tensor) -> str:
+def data_digest(inputs: Inputs, classes: Tensor) -> str:
     """Return hex SHA-256 over shape and contents of the inputs, and their classes."""
     digest = hashlib.sha256(f"{inputs.shape}{tensors_digest({'classes': classes})}".encode())
     digest.update(b"".join(inputs.digests))

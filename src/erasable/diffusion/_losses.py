@@ -1,0 +1,145 @@
+"""What denoising networks learn: the noise in images, with or without rows to read."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from erasable.diffusion._noise import TIMESTEPS, add_noise
+from erasable.fusion import Kernels
+from erasable.training import Draw, Inputs
+
+Branch = Literal["fixed", "follow"]
+"""At which time step rows are encoded: always 0, or the query's."""
+
+Labels = Literal["none", "plain", "permuted"]
+"""What the network is told of classes besides rows: nothing; an embedding; an embedding whose
+numbering is drawn anew at each step (paper sec. 3)."""
+
+NULL = -1
+"""The class of a query that reads nothing."""
+
+
+def dropped(classes: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Return classes (n,) with a share of them replaced by `NULL`."""
+    is_dropped = torch.rand(len(classes), generator=generator) < share
+    return torch.where(is_dropped.to(classes.device), NULL, classes)
+
+
+@final
+@dataclass(frozen=True)
+class ClassLoss:
+    """The ordinary loss: mean squared error of the noise, classes dropped now and then.
+
+    Attributes:
+        scheduler: How noise is added.
+        drop: Share of images whose class is not told.
+    """
+
+    scheduler: Any
+    drop: float = 0.1
+
+    def __call__(self, network: nn.Module, draw: Draw) -> Tensor:
+        """Return the loss of a step."""
+        noisy, noise, timesteps = add_noise(self.scheduler, 2 * draw.inputs - 1, draw.generator)
+        labels = dropped(draw.classes, self.drop, draw.generator)
+        return F.mse_loss(network(noisy, timesteps, labels), noise)
+
+    def describe(self) -> str:
+        """Name the share of dropped classes."""
+        return f"denoising, classes dropped {self.drop}"
+
+
+@final
+@dataclass(frozen=True)
+class MemoryLoss:
+    """The semi-parametric loss: queries read rows that are encoded in the same step.
+
+    Attributes:
+        scheduler: How noise is added.
+        support: 0: the first half of the batch is the memory of all of it, and a query among them
+            does not read itself. More: so many other rows are drawn for each step, as the paper
+            does.
+        inputs: All inputs, where support is drawn from.
+        classes: Class index of each of them, (rows,).
+        branch: At which time step rows are encoded.
+        labels: What the network is told of classes besides.
+        drop: Share of queries that read nothing.
+        has_gradient: Whether gradients reach the encoder through the rows.
+        kernels: How sums over pairs of patches are made.
+    """
+
+    scheduler: Any
+    support: int
+    inputs: Inputs
+    classes: Tensor
+    branch: Branch = "fixed"
+    labels: Labels = "none"
+    drop: float = 0.1
+    has_gradient: bool = True
+    kernels: Kernels | None = None
+
+    def __call__(self, network: nn.Module, draw: Draw) -> Tensor:
+        """Return the loss of a step."""
+        images = 2 * draw.inputs - 1
+        noisy, noise, timesteps = add_noise(self.scheduler, images, draw.generator)
+        reads = dropped(draw.classes, self.drop, draw.generator)
+        rows, classes, own = self._rows(draw, images)
+        numbers = self._numbers(draw)
+        told = None if numbers is None else numbers[reads.clamp(min=0)].where(reads >= 0, NULL)
+        of_rows = None if numbers is None else numbers[classes]
+        return F.mse_loss(
+            network(
+                noisy,
+                timesteps,
+                reads,
+                rows=rows,
+                row_times=self._row_times(draw, len(rows)),
+                row_classes=classes,
+                own=own,
+                labels=told,
+                row_labels=of_rows,
+                has_gradient=self.has_gradient,
+                kernels=self.kernels,
+            ),
+            noise,
+        )
+
+    def describe(self) -> str:
+        """Name everything that changes what is learnt."""
+        kernels = self.kernels.name if self.kernels else "eager"
+        return (
+            f"denoising with rows: support {self.support}, {self.branch}, labels {self.labels}, "
+            f"dropped {self.drop}, gradient {self.has_gradient}, {kernels} kernels"
+        )
+
+    def _rows(self, draw: Draw, images: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return images of rows, their classes, and which query is which row."""
+        if not self.support:
+            half = max(1, len(images) // 2)
+            own = torch.full((len(images),), -1, device=images.device)
+            own[:half] = torch.arange(half, device=images.device)
+            return images[:half], draw.classes[:half], own
+        others = np.setdiff1d(np.arange(len(self.inputs)), draw.rows)
+        chosen = draw.rng.choice(others, min(self.support, len(others)), replace=False)
+        found = 2 * self.inputs[chosen].to(images.device) - 1
+        found = found.contiguous(memory_format=torch.channels_last)
+        return found, self.classes[chosen].to(images.device), None
+
+    def _row_times(self, draw: Draw, count: int) -> Tensor:
+        device = draw.inputs.device
+        if self.branch == "fixed":
+            return torch.zeros(count, dtype=torch.long, device=device)
+        return torch.randint(0, TIMESTEPS, (count,), generator=draw.generator).to(device)
+
+    def _numbers(self, draw: Draw) -> Tensor | None:
+        """Return the number that stands for each class in this step, if classes are told."""
+        if self.labels == "none":
+            return None
+        count = int(self.classes.max()) + 1
+        if self.labels == "plain":
+            return torch.arange(count, device=draw.inputs.device)
+        return torch.randperm(count, generator=draw.generator).to(draw.inputs.device)

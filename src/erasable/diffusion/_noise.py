@@ -1,0 +1,39 @@
+"""Noise: how it is added in training, and the steps that take it away."""
+
+from typing import Any
+
+import torch
+from diffusers import DDIMScheduler
+from torch import Tensor
+
+TIMESTEPS = 1000
+"""Steps from an image to noise, in training."""
+
+
+def make_scheduler() -> Any:
+    """Return the paper's schedule: 1,000 steps, β from 1e-4 to 0.02, deterministic sampling."""
+    return DDIMScheduler(
+        num_train_timesteps=TIMESTEPS,
+        beta_start=1e-4,
+        beta_end=0.02,
+        beta_schedule="linear",
+        prediction_type="epsilon",
+        clip_sample=True,
+        steps_offset=1,  # 981, 961, …, 1 for 50 steps
+    )
+
+
+def add_noise(
+    scheduler: Any, images: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return noisy images, the noise, and time steps drawn for each image.
+
+    Args:
+        scheduler: The schedule.
+        images: From −1 to 1, (n, channels, height, width).
+        generator: Source of noise and time steps.
+    """
+    noise = torch.randn(images.shape, generator=generator).to(images.device)
+    timesteps = torch.randint(0, TIMESTEPS, (len(images),), generator=generator).to(images.device)
+    noisy: Tensor = scheduler.add_noise(images, noise, timesteps)
+    return noisy, noise, timesteps
