@@ -25,47 +25,15 @@ from erasable.training import Inputs, Objective, TrainingConfig, as_images, trai
 from erasable.typing import Label
 
 
-class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is untyped
-    """A scikit-learn classifier around an encoder. Subclasses add the head and are final."""
+class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is untyped
+    """A scikit-learn estimator around a network: its inputs, and what a call may change."""
 
-    encoder: str | nn.Module
-    encoder_options: dict[str, Any] | None
     random_state: Any
     device: str
     checkpoint: str | Path | None
     verbose: int
     network_: Any
     input_shape_: tuple[int, ...]
-
-    # -- prediction ------------------------------------------------------------------------------
-
-    @abstractmethod
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return class probabilities, (n, classes), in the order of ``classes_``."""
-
-    @property
-    @abstractmethod
-    def classes_(self) -> npt.NDArray[Any]:
-        """Labels the model can answer with, sorted."""
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the most probable label of each input, (n,).
-
-        Args:
-            X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).
-        """
-        probabilities = self.predict_proba(X)
-        labels: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
-        return labels
-
-    @property
-    def can_answer(self) -> bool:
-        """Whether the model can predict at all."""
-        return bool(self.__sklearn_is_fitted__())
-
-    def _predict_others(self, X: Any, contents: list[bytes]) -> npt.NDArray[Any]:
-        """Return predictions of inputs whose contents are given."""
-        return self.predict(X)
 
     # -- inputs ----------------------------------------------------------------------------------
 
@@ -101,12 +69,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
                 f"{inputs.shape}."
             )
 
-    # -- building and training -------------------------------------------------------------------
-
-    def _config(self) -> TrainingConfig:
-        names = {field.name for field in fields(TrainingConfig)} & set(self.get_params(deep=False))
-        settings = {name: plain(getattr(self, name)) for name in names}
-        return TrainingConfig(**settings, seed=self._seed())
+    # -- inside ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -121,6 +84,70 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _laid_out(self, network: nn.Module) -> nn.Module:
+        """Lay out the kernels of a network for images as evaluation and training take images."""
+        if len(self.input_shape_) == 3:
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # no stub
+        return network
+
+    def _record(self, provenance: Provenance) -> None:
+        """Tie the record to the weights, also where a user may pick up the encoder alone."""
+        encoder = getattr(self.network_, "encoder", None)
+        inner = getattr(encoder, "module", None)
+        for network in (self.network_, encoder, inner):
+            if isinstance(network, nn.Module):
+                attach(network, provenance)
+
+    def _require_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+
+class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  # sklearn is untyped
+    """A scikit-learn classifier around an encoder. Subclasses add the head and are final."""
+
+    encoder: str | nn.Module
+    encoder_options: dict[str, Any] | None
+
+    # -- prediction ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return class probabilities, (n, classes), in the order of ``classes_``."""
+
+    @property
+    @abstractmethod
+    def classes_(self) -> npt.NDArray[Any]:
+        """Labels the model can answer with, sorted."""
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the most probable label of each input, (n,).
+
+        Args:
+            X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).
+        """
+        probabilities = self.predict_proba(X)
+        labels: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether the model can predict at all."""
+        return bool(self.__sklearn_is_fitted__())
+
+    def _predict_others(self, X: Any, contents: list[bytes]) -> npt.NDArray[Any]:
+        """Return predictions of inputs whose contents are given."""
+        return self.predict(X)
+
+    # -- building and training -------------------------------------------------------------------
+
+    def _config(self) -> TrainingConfig:
+        names = {field.name for field in fields(TrainingConfig)} & set(self.get_params(deep=False))
+        settings = {name: plain(getattr(self, name)) for name in names}
+        return TrainingConfig(**settings, seed=self._seed())
 
     def _own_encoder(self) -> str | nn.Module:
         """Return the encoder parameter; a module as a copy, so that the user's stays as it is."""
@@ -146,12 +173,6 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             return encoder, declared(encoder.public_source)
         return encoder, Provenance() if given in DRAWN_ENCODERS else provenance_of(encoder)
 
-    def _laid_out(self, network: nn.Module) -> nn.Module:
-        """Lay out the kernels of a network for images as evaluation and training take images."""
-        if len(self.input_shape_) == 3:
-            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # no stub
-        return network
-
     def _train(
         self,
         objective: Objective,
@@ -176,20 +197,6 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             verbose=bool(self.verbose),
         )
-
-    def _record(self, provenance: Provenance) -> None:
-        """Tie the record to the weights, also where a user may pick up the encoder alone."""
-        encoder = self.network_.encoder
-        inner = getattr(encoder, "module", None)
-        for network in (self.network_, encoder, inner):
-            if isinstance(network, nn.Module):
-                attach(network, provenance)
-
-    def _require_fitted(self) -> None:
-        check_is_fitted(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "network_")
 
 
 def class_indices(labels: list[Label], classes: list[Label]) -> Tensor:

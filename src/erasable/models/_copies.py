@@ -10,7 +10,7 @@ from erasable.store import EmbeddingCache
 from erasable.typing import RowId
 
 if TYPE_CHECKING:
-    from erasable.models._memory_classifier import MemoryClassifier
+    from erasable.models._memory_model import MemoryModel
 
 _WORDS = {
     "model": "ids, labels, groups and embeddings of the live rows; weights",
@@ -58,7 +58,7 @@ class Purged:
     left: list[KnownCopy]
 
 
-def known_copies(model: "MemoryClassifier") -> list[KnownCopy]:
+def known_copies(model: "MemoryModel") -> list[KnownCopy]:
     """Return every copy of the rows that the model knows of and that may still exist."""
     count = len(model.memory)
     found = [
@@ -78,7 +78,7 @@ def known_copies(model: "MemoryClassifier") -> list[KnownCopy]:
     ]
 
 
-def absent_caches(model: "MemoryClassifier") -> list[KnownCopy]:
+def absent_caches(model: "MemoryModel") -> list[KnownCopy]:
     """Return caches that the model has used and that are out of reach now."""
     return [
         KnownCopy("embeddings", copy.path, _ABSENT)
@@ -87,7 +87,7 @@ def absent_caches(model: "MemoryClassifier") -> list[KnownCopy]:
     ]
 
 
-def forgotten_entries(model: "MemoryClassifier") -> dict[Path, int]:
+def forgotten_entries(model: "MemoryModel") -> dict[Path, int]:
     """Return how many embeddings of rows forgotten before each cache still holds."""
     marks = model.memory.tombstones.marks
     there = [folder for folder in _cache_folders(model) if folder.exists()]
@@ -97,12 +97,12 @@ def forgotten_entries(model: "MemoryClassifier") -> dict[Path, int]:
     }
 
 
-def clear_caches(model: "MemoryClassifier", ids: list[RowId]) -> int:
+def clear_caches(model: "MemoryModel", ids: list[RowId]) -> int:
     """Remove the rows' embeddings from every cache the model has used; return how many."""
     return sum(EmbeddingCache(f).remove(_encoded(ids)) for f in _cache_folders(model))
 
 
-def purge(model: "MemoryClassifier") -> Purged:
+def purge(model: "MemoryModel") -> Purged:
     """Remove from every cache what the tombstones recognise, and name what is out of reach.
 
     Raises:
@@ -123,7 +123,7 @@ def purge(model: "MemoryClassifier") -> Purged:
     return Purged(removed, [*absent_caches(model), *left])
 
 
-def _cache_folders(model: "MemoryClassifier") -> list[Path]:
+def _cache_folders(model: "MemoryModel") -> list[Path]:
     """Return the folders of embeddings that were used, or are to be, even if that failed."""
     folders = [Path(copy.path) for copy in model.copies_ if copy.kind == "embeddings"]
     if model.embedding_cache is not None:
@@ -131,7 +131,7 @@ def _cache_folders(model: "MemoryClassifier") -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
-def _ids(model: "MemoryClassifier") -> list[RowId]:
+def _ids(model: "MemoryModel") -> list[RowId]:
     return [info.id for info in model.memory.table.infos]
 
 

@@ -146,13 +146,13 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
     built = build_encoder(
         model._own_encoder(), model.input_shape_, options=options or None, is_blank=True
     )
-    model._adopt(model._network(Start(built, UNKNOWN), seed=0).eval(), Marks())
+    model._adopt(model._network(Start(built, UNKNOWN), seed=0).eval(), Marks(), dim=built.dim)
     model._check_parameters()
     fitted = model.get_params(deep=False)
     as_built = {k: v for k, v in config["network"].items() if v is not None}
     network = model.set_params(**as_built)._network(Start(built, UNKNOWN), seed=0)
     model.set_params(**{name: fitted[name] for name in as_built})
-    model._adopt(network.eval(), Marks())
+    model._adopt(network.eval(), Marks(), dim=built.dim)
     return model
 
 

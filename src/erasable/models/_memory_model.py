@@ -1,0 +1,298 @@
+"""What models with a memory share: remembering, forgetting, saving."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self, overload
+
+import numpy.typing as npt
+from torch import nn
+
+from erasable.errors import ArgumentError, StateError, listing
+from erasable.memory import Grid, Marks, Match, Memory, Selection
+from erasable.models._base import NetworkModel
+from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
+from erasable.models._inputs import as_labels, at_places, labels_array, listed
+from erasable.models._plan import ForgetPlan, plan_forget
+from erasable.models._provenance import Provenance, provenance_of
+from erasable.models._saving import Place, save
+from erasable.store import COPY_KINDS, Basis, Copy, CopyKind, Level, Receipt
+from erasable.training import Inputs
+from erasable.typing import Label, RowId
+from erasable.weights import weights_digest
+
+
+class MemoryModel(NetworkModel):
+    """A network that reads rows from a memory when it is used.
+
+    Subclasses say what a row is encoded as, and what the network does with it.
+    """
+
+    grid_bits: int
+    embedding_cache: str | Path | None = None
+    memory_: Memory
+    places_: dict[Path, Place]
+    copies_: list[Copy]
+    data_: dict[str, Any] | None
+    history_: list[dict[str, float]]
+
+    # -- what subclasses say ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _begin(self, seed: int) -> None:
+        """Start with an empty memory and weights that no row of it has touched."""
+
+    @abstractmethod
+    def _embed(self, inputs: Inputs, *, ids: Sequence[RowId] | None = None) -> npt.NDArray[Any]:
+        """Return what the memory stores of inputs, (n, dim)."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no fit would take, before they are saved or used."""
+
+    # -- remembering -----------------------------------------------------------------------------
+
+    def remember(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        reinstate: bool = False,
+        skip_forgotten: bool = False,
+    ) -> Self:
+        """Store rows, of new classes too, without training.
+
+        An estimator that was never fitted starts with an untrained encoder and plain similarity.
+
+        Args:
+            X: Inputs, like those of `fit`.
+            y: One label per input.
+            ids: One new id per input; counted up if not given.
+            groups: Per input None, one group, or a list of groups.
+            reinstate: Accept rows that were forgotten before.
+            skip_forgotten: Leave out rows that were forgotten before.
+        """
+        with self._unchanged_on_error():
+            is_new = not self.__sklearn_is_fitted__()
+            inputs, labels, contents = self._check_rows(X, y, reset=is_new)
+            ids, groups = listed(ids), listed(groups)  # they are read more than once
+            if is_new:
+                self._begin(self._seed())
+            # Checked before anything is encoded: what is refused must not end up in a cache.
+            kept = self.memory_.admissible(
+                labels,
+                ids=ids,
+                groups=groups,
+                contents=contents,
+                reinstate=reinstate,
+                skip_forgotten=skip_forgotten,
+            )
+            kept_ids = at_places(kept, ids)
+            self._require_ids(kept_ids)
+            if kept:
+                self.memory_.add(
+                    self._embed(inputs.take(kept), ids=kept_ids),
+                    at_places(kept, labels),
+                    ids=kept_ids,
+                    groups=at_places(kept, groups),
+                    contents=at_places(kept, contents),
+                    reinstate=reinstate,
+                )
+        return self
+
+    # -- forgetting ------------------------------------------------------------------------------
+
+    @overload
+    def forget(
+        self,
+        *,
+        ids: Any = ...,
+        groups: Any = ...,
+        classes: Any = ...,
+        missing_ok: bool = ...,
+        dry_run: Literal[False] = ...,
+        request_id: str | None = ...,
+    ) -> Receipt: ...
+
+    @overload
+    def forget(
+        self,
+        *,
+        ids: Any = ...,
+        groups: Any = ...,
+        classes: Any = ...,
+        missing_ok: bool = ...,
+        dry_run: Literal[True],
+        request_id: str | None = ...,
+    ) -> ForgetPlan: ...
+
+    def forget(
+        self,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        classes: Any = None,
+        missing_ok: bool = False,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Receipt | ForgetPlan:
+        """Forget from memory every row that has one of the ids, groups or classes; all or nothing.
+
+        Args:
+            ids: Row ids.
+            groups: Groups; all their rows, and no row of theirs is accepted again.
+            classes: Labels; all their rows.
+            missing_ok: Skip what is not in the memory instead of raising.
+            dry_run: Only tell what would happen.
+            request_id: Your name for the request; generated if not given.
+
+        Returns:
+            A `Receipt`, or with ``dry_run`` a `ForgetPlan`. Both say the level: whether the weights
+            saw the rows.
+        """
+        self._require_fitted()
+        selection = self.memory_.select(
+            ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
+        )
+        digest = self.weights_digest
+        level, basis = self._level(selection, digest)
+        if dry_run:
+            return plan_forget(self.memory_, selection, level=level, basis=basis)
+        # First: if this is interrupted, what was removed is only encoded again.
+        clear_caches(self, [*selection.ids, *selection.missing])
+        done = self.memory_.drop(selection)
+        return Receipt.new(
+            request_id=request_id,
+            rows=len(done.ids),
+            digest_before=done.digest_before,
+            digest_after=done.digest_after,
+            weights_digest=digest,
+            level=level,
+            basis=basis,
+        )
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> Memory:
+        """The rows this model reads."""
+        self._require_fitted()
+        memory: Memory = self.memory_
+        return memory
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """Labels of live rows, sorted; changed by `forget` and `remember`."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("classes_ is there after fit() or remember().")
+        return labels_array(self.memory_.classes)
+
+    @property
+    def provenance_(self) -> Provenance:
+        """What the weights were trained on, as far as is known."""
+        self._require_fitted()
+        return provenance_of(self.network_, digest=self.weights_digest)
+
+    @property
+    def weights_digest(self) -> str:
+        """Hex SHA-256 of the weights."""
+        self._require_fitted()
+        return weights_digest(self.network_)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Save the model as a directory; `erasable.load` reads it back.
+
+        Saving again to the same directory brings it up to date. Keys of tombstones and training
+        records are written to the user's key folder, not to the directory.
+
+        Args:
+            path: The directory.
+            overwrite: Replace another model that is there. Rows that were forgotten from it stay
+                forgotten: if this model holds one of them, nothing is saved.
+        """
+        self._require_fitted()
+        self._check_parameters()
+        place = save(self, Path(path), overwrite=overwrite)
+        self.places_ = {**self.places_, place.path: place}
+
+    def find(self, X: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
+        """Find rows that look (nearly) like the inputs to the encoder: copies under other ids.
+
+        Args:
+            X: Inputs, (queries, …).
+            tolerance: Largest distance of embeddings, relative to the length of the query's.
+        """
+        self._require_fitted()
+        inputs = self._check_inputs(X, reset=False)
+        return self.memory_.find(self._embed(inputs), tolerance=tolerance)
+
+    # -- copies ----------------------------------------------------------------------------------
+
+    def note_copy(self, kind: CopyKind, path: str | Path) -> None:
+        """Record that something of the rows lies in a file or folder outside the model."""
+        self._require_fitted()
+        if kind not in COPY_KINDS:
+            raise ArgumentError(f"Expected kind to be {listing(COPY_KINDS)}, but got {kind!r}.")
+        copy = Copy(kind, str(Path(path).resolve()))
+        if copy not in self.copies_:
+            self.copies_ = [*self.copies_, copy]
+
+    def copies(self) -> list[KnownCopy]:
+        """Return every place that holds something of the rows, as far as this model knows."""
+        self._require_fitted()
+        return known_copies(self)
+
+    def purge(self) -> Purged:
+        """Remove what is left of forgotten rows in every embedding cache this model has used.
+
+        `forget` does so itself; this finds entries that came back, or that a crash left behind, by
+        the marks of what was forgotten.
+        """
+        self._require_fitted()
+        return purge(self)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _check_rows(
+        self, X: Any, y: Any, *, reset: bool
+    ) -> tuple[Inputs, list[Label], list[bytes]]:
+        inputs = self._check_inputs(X, reset=reset)
+        labels = as_labels(y)
+        if len(labels) != len(inputs):
+            raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
+        return inputs, labels, inputs.digests
+
+    def _require_ids(self, ids: Sequence[RowId] | None) -> None:
+        if self.embedding_cache is not None and ids is None:
+            raise ArgumentError(
+                "Expected ids with embedding_cache, but got none: what is kept of a row is "
+                "found, and removed, by its id."
+            )
+
+    def _adopt(self, network: nn.Module, tombstones: Marks, *, dim: int) -> None:
+        self._laid_out(network)
+        self.network_, self.places_ = network, {}
+        self.data_ = None  # whoever reads rows from a data set may record which, and how split
+        self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
+        self.memory_ = Memory(dim, grid=Grid(self.grid_bits), tombstones=tombstones)
+
+    def _tombstones(self, source: NetworkModel | None = None) -> Marks:
+        """Return the marks of what was forgotten from this model, and from the one it adapts."""
+        marks = Marks()
+        for model in (self, source):
+            if isinstance(model, MemoryModel) and model.__sklearn_is_fitted__():
+                marks.update(model.memory_.tombstones.marks)
+        return marks
+
+    def _require_rows(self) -> None:
+        if not len(self.memory_):
+            raise StateError("Expected rows in the memory, but it is empty: remember() some first.")
+
+    def _level(self, selection: Selection, digest: str) -> tuple[Level, Basis]:
+        records = [self.memory_.record(int(p)) for p in self.memory_.positions(selection.ids)]
+        rows: list[tuple[RowId, bytes | None]] = [(r.id, r.content) for r in records]
+        rows += [(row_id, None) for row_id in selection.missing]
+        known = provenance_of(self.network_, digest=digest)
+        return known.level(rows, is_complete=selection.is_complete)
