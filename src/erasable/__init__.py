@@ -14,9 +14,12 @@ from erasable._version import __version__
 if TYPE_CHECKING:
     from erasable.memory import Memory
     from erasable.models import (
+        DDPM,
+        GMM,
         KNNClassifier,
         ParametricClassifier,
         SPMClassifier,
+        SPMGenerator,
         audit,
         convert,
         declare,
@@ -25,11 +28,14 @@ if TYPE_CHECKING:
     from erasable.store import Receipt
 
 __all__ = [
+    "DDPM",
+    "GMM",
     "KNNClassifier",
     "Memory",
     "ParametricClassifier",
     "Receipt",
     "SPMClassifier",
+    "SPMGenerator",
     "__version__",
     "audit",
     "convert",
@@ -38,11 +44,14 @@ __all__ = [
 ]
 
 _HOME = {
+    "DDPM": "erasable.models",
+    "GMM": "erasable.models",
     "KNNClassifier": "erasable.models",
     "Memory": "erasable.memory",
     "ParametricClassifier": "erasable.models",
     "Receipt": "erasable.store",
     "SPMClassifier": "erasable.models",
+    "SPMGenerator": "erasable.models",
     "audit": "erasable.models",
     "convert": "erasable.models",
     "declare": "erasable.models",

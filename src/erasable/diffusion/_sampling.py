@@ -1,6 +1,7 @@
 """From noise to images, step by step."""
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,12 @@ import torch
 from torch import Tensor
 
 from erasable.diffusion._losses import NULL
+from erasable.diffusion._noise import TIMESTEPS
 from erasable.diffusion._unet import ClassUNet, MemoryUNet, PatchMemory
+from erasable.errors import Problems
 
-Predict = Callable[[Tensor, Tensor], Tensor]
-"""From noisy images and one time step to the noise that is seen in them."""
+Predict = Callable[[Tensor, Tensor, slice], Tensor]
+"""From noisy images, a time step, and which of all images they are, to the noise seen in them."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,18 @@ class Sampling:
     guidance: float = 0.3
     batch_size: int = 64
 
+    def __post_init__(self) -> None:
+        problems = Problems("sampling")
+        if type(self.steps) is not int or not 1 <= self.steps <= TIMESTEPS:
+            problems.note(
+                f"Expected num_inference_steps from 1 to {TIMESTEPS}, but got {self.steps!r}."
+            )
+        if isinstance(self.guidance, bool) or not 0 <= self.guidance < math.inf:
+            problems.note(f"Expected guidance_scale of 0 or more, but got {self.guidance!r}.")
+        if type(self.batch_size) is not int or self.batch_size < 1:
+            problems.note(f"Expected batch_size to be a positive int, but got {self.batch_size!r}.")
+        problems.raise_if_any()
+
 
 def draw_noise(count: int, image_shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Return what images are drawn from, (count, channels, height, width)."""
@@ -37,23 +52,34 @@ def draw_noise(count: int, image_shape: tuple[int, ...], generator: torch.Genera
 
 @torch.no_grad()
 def denoise(
-    predict: Predict, scheduler: Any, noise: Tensor, steps: int, *, tick: Callable[[], None]
+    predict: Predict,
+    scheduler: Any,
+    noise: Tensor,
+    sampling: Sampling,
+    *,
+    tick: Callable[[], None] = lambda: None,
 ) -> Tensor:
     """Take noise away step by step, and return images from 0 to 1.
 
+    All images take a step before any takes the next one, so that what rows are at a time step is
+    needed once.
+
     Args:
-        predict: From noisy images and a time step to noise.
+        predict: How noise is seen.
         scheduler: The schedule; not changed.
         noise: (n, channels, height, width).
-        steps: Number of steps.
+        sampling: Steps, and images at a time.
         tick: Called after each step.
     """
     schedule = copy.deepcopy(scheduler)
-    schedule.set_timesteps(steps, device=noise.device)
-    images = noise.contiguous(memory_format=torch.channels_last)
+    schedule.set_timesteps(sampling.steps, device=noise.device)
+    images = noise.clone(memory_format=torch.channels_last)
+    size = sampling.batch_size
+    parts = [slice(start, start + size) for start in range(0, len(images), size)]
     for timestep in schedule.timesteps:
-        images = schedule.step(predict(images, timestep), timestep, images, eta=0.0).prev_sample
-        images = images.contiguous(memory_format=torch.channels_last)
+        for part in parts:
+            seen = predict(images[part], timestep, part)
+            images[part] = schedule.step(seen, timestep, images[part], eta=0.0).prev_sample
         tick()
     return ((images + 1) / 2).clamp(0, 1)
 
@@ -73,15 +99,15 @@ def class_predictor(network: ClassUNet, labels: Tensor, guidance: float) -> Pred
         guidance: How much "no class" is contrasted.
     """
 
-    def predict(images: Tensor, timestep: Tensor) -> Tensor:
-        times = timestep.expand(len(images))
+    def predict(images: Tensor, timestep: Tensor, part: slice) -> Tensor:
+        times, told = timestep.expand(len(images)), labels[part]
         if not guidance:
-            noise: Tensor = network(images, times, labels)
+            noise: Tensor = network(images, times, told)
             return noise
         both: Tensor = network(
             images.repeat(2, 1, 1, 1),
             times.repeat(2),
-            torch.cat([labels, torch.full_like(labels, NULL)]),
+            torch.cat([told, torch.full_like(told, NULL)]),
         )
         return guided(both, guidance)
 
@@ -107,19 +133,20 @@ def memory_predictor(
         labels: Class indices for the embedding, if there is one, (n,).
     """
 
-    def predict(images: Tensor, timestep: Tensor) -> Tensor:
-        times, rows = timestep.expand(len(images)), memory(timestep)
+    def predict(images: Tensor, timestep: Tensor, part: slice) -> Tensor:
+        times, rows, asked = timestep.expand(len(images)), memory(timestep), reads[part]
+        own = None if labels is None else labels[part]
         if not guidance:
-            return network.denoise(images, times, reads, rows, labels)
-        alone = torch.full_like(reads, NULL)
-        if labels is not None:
-            told = network.denoise(images, times, reads, rows, labels)
+            return network.denoise(images, times, asked, rows, own)
+        alone = torch.full_like(asked, NULL)
+        if own is not None:
+            told = network.denoise(images, times, asked, rows, own)
             untold = network.denoise(images, times, alone, rows, alone)
             return guided(torch.cat([told, untold]), guidance)
         coarse = network.down(images, network.embedding(times))
         patches = network.patches(coarse)
         twice = coarse.repeated(2)
-        both = torch.cat([reads, alone])
+        both = torch.cat([asked, alone])
         middle = network.middle(patches.repeat(2, 1, 1), both, rows, twice)
         return guided(network.up(middle, twice), guidance)
 

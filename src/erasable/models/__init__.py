@@ -1,9 +1,13 @@
 """Encoder, memory and fusion put together as scikit-learn estimators."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from erasable.models._audit import audit
 from erasable.models._audit_report import Audit
 from erasable.models._convert import convert
 from erasable.models._copies import KnownCopy, Purged
+from erasable.models._image_generator import require_diffusion
 from erasable.models._knn import KNNClassifier
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
@@ -15,7 +19,15 @@ from erasable.models._semi_parametric import Layer, SemiParametric
 from erasable.models._spm import SPMClassifier
 from erasable.models._votes import Votes
 
+if TYPE_CHECKING:
+    from erasable.models._ddpm import DDPM
+    from erasable.models._gmm import GMM
+    from erasable.models._patch_votes import PatchVotes
+    from erasable.models._spm_generator import SPMGenerator
+
 __all__ = [
+    "DDPM",
+    "GMM",
     "PRESETS",
     "Audit",
     "ForgetPlan",
@@ -23,9 +35,11 @@ __all__ = [
     "KnownCopy",
     "Layer",
     "ParametricClassifier",
+    "PatchVotes",
     "Provenance",
     "Purged",
     "SPMClassifier",
+    "SPMGenerator",
     "SemiParametric",
     "Source",
     "Votes",
@@ -37,3 +51,18 @@ __all__ = [
     "provenance_of",
     "read_embedded",
 ]
+
+_GENERATION = {
+    "DDPM": "_ddpm",
+    "GMM": "_gmm",
+    "PatchVotes": "_patch_votes",
+    "SPMGenerator": "_spm_generator",
+}
+"""Where the names of generation are; they need an extra that takes seconds to import."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _GENERATION:
+        raise AttributeError(f"module 'erasable.models' has no attribute {name!r}")
+    require_diffusion()
+    return getattr(importlib.import_module(f"erasable.models.{_GENERATION[name]}"), name)

@@ -21,6 +21,7 @@ from erasable.models._memory_model import MemoryModel
 from erasable.models._networks import SPMNetwork, embedding_norm
 from erasable.models._provenance import Provenance, record_rows
 from erasable.models._reader import Reader, align, no_probabilities
+from erasable.models._saving import describe_classifier
 from erasable.models._votes import Votes
 from erasable.training import Inputs, TrainingConfig
 from erasable.typing import Float64s, Ints, Label, RowId
@@ -204,6 +205,9 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         return encoder
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _description(self) -> dict[str, Any]:
+        return describe_classifier(self)
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no fit would take, before they are saved or used."""

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy.typing as npt
 from torch import nn
@@ -28,6 +28,9 @@ class MemoryModel(NetworkModel):
     Subclasses say what a row is encoded as, and what the network does with it.
     """
 
+    is_pipeline: ClassVar[bool] = False
+    """Whether it is saved as a directory that diffusers knows."""
+
     grid_bits: int
     embedding_cache: str | Path | None = None
     memory_: Memory
@@ -49,6 +52,14 @@ class MemoryModel(NetworkModel):
     @abstractmethod
     def _check_parameters(self) -> None:
         """Refuse parameters that no fit would take, before they are saved or used."""
+
+    @abstractmethod
+    def _description(self) -> dict[str, Any]:
+        """Return what the saved configuration has of this kind of model."""
+
+    def _pipeline_parts(self) -> dict[str, dict[str, Any]]:
+        """Return files of a pipeline directory, by name; none if it is not one."""
+        return {}
 
     # -- remembering -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A classifier with a memory as a directory, and back."""
+"""A model with a memory as a directory, and back."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from erasable.encoders import ModuleEncoder, build_encoder
 from erasable.errors import ArgumentError, StateError, StoreError, listing
 from erasable.memory import Marks, keyring
 from erasable.models._adapt import Start
+from erasable.models._image_generator import require_diffusion
 from erasable.models._networks import EmbeddingNorm
 from erasable.models._provenance import UNKNOWN, Provenance, Source
 from erasable.store import Basis, ModelDirectory, SavedSource
@@ -19,7 +20,9 @@ from erasable.weights import load_weights, weights_of
 
 if TYPE_CHECKING:
     from erasable.models._memory_classifier import MemoryClassifier
+    from erasable.models._memory_model import MemoryModel
 
+_GENERATOR = "SPMGenerator"
 _NOT_SAVED = {"encoder", "encoder_options", "random_state", "device", "checkpoint", "verbose"}
 
 
@@ -32,14 +35,14 @@ class Place:
     revision: int
 
 
-def save(model: "MemoryClassifier", path: Path, *, overwrite: bool) -> Place:
+def save(model: "MemoryModel", path: Path, *, overwrite: bool) -> Place:
     """Write a model to a directory; return where its rows stand there.
 
     A directory that this model came from is brought up to date in one transaction. Any other model
     there is replaced only if ``overwrite`` says so, and what was forgotten there stays forgotten.
     """
     path = path.resolve()
-    directory = ModelDirectory(path)
+    directory = ModelDirectory(path, is_pipeline=model.is_pipeline)
     digest = model.weights_digest
     place = model.places_.get(path)
 
@@ -57,15 +60,17 @@ def save(model: "MemoryClassifier", path: Path, *, overwrite: bool) -> Place:
             commit=lambda: commit(place.generation),
         )
         return Place(path, place.generation, revision)
-    _make_room(directory, overwrite)
+    _make_room(directory, overwrite, type(model).__name__)
     _persist_keys(model)
     generation = directory.rows.append(model.memory, _saved_sources(model.provenance_))
     directory.write_weights(weights_of(model.network_))
+    for name, content in model._pipeline_parts().items():
+        directory.write_part(name, content)
     directory.rows.keep_only(generation, commit=lambda: commit(generation))
     return Place(path, generation, 0)
 
 
-def load(path: str | Path, *, encoder: nn.Module | None = None) -> "MemoryClassifier":
+def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
     """Read a saved model.
 
     Args:
@@ -76,8 +81,9 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> "MemoryClassi
     Raises:
         StoreError: If the directory is missing, damaged, or not a model.
     """
-    directory = ModelDirectory(Path(path).resolve())
-    config = directory.read_config()
+    place = Path(path).resolve()
+    config = ModelDirectory(place).read_config()
+    directory = ModelDirectory(place, is_pipeline=config.get("kind") == _GENERATOR)
     try:
         return _read(directory, config, encoder)
     except StoreError:
@@ -88,10 +94,10 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> "MemoryClassi
 
 def _read(
     directory: ModelDirectory, config: dict[str, Any], encoder: nn.Module | None
-) -> "MemoryClassifier":
+) -> "MemoryModel":
     try:
         generation = int(config["generation"])
-        model = _build(config, encoder)
+        model = _build_any(config, encoder)
     except StateError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
@@ -111,6 +117,21 @@ def _read(
     model.places_ = {place.path: place}
     model.copies_ = directory.copies()
     model.data_ = config.get("data")
+    return model
+
+
+def _build_any(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryModel":
+    if config["kind"] != _GENERATOR:
+        return _build(config, encoder)
+    if encoder is not None:
+        raise StateError("Expected load(path) without an encoder: this model is a generator.")
+    require_diffusion()
+    from erasable.models._spm_generator import SPMGenerator
+
+    parameters = {k: v for k, v in config["parameters"].items() if k not in _NOT_SAVED}
+    model = SPMGenerator(**parameters)
+    model.input_shape_ = tuple(config["input_shape"])
+    model._start(0, Marks(), known=config["known"])
     return model
 
 
@@ -164,15 +185,29 @@ def _is_at(place: Place, directory: ModelDirectory, digest: str) -> bool:
     return (config.get("weights"), config.get("generation")) == (digest, place.generation)
 
 
-def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str, Any]:
-    encoder, fusion = model.network_.encoder, model.network_.fusion
+def _config(model: "MemoryModel", digest: str, generation: int) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
-    names = getattr(model, "feature_names_in_", None)
     return {
         "kind": type(model).__name__,
         "erasable": __version__,
         "weights": digest,
         "generation": generation,
+        "input_shape": list(model.input_shape_),
+        "data": model.data_,
+        "parameters": {
+            k: _plain(v, is_path=k == "embedding_cache")
+            for k, v in parameters.items()
+            if k not in _NOT_SAVED
+        },
+        **model._description(),
+    }
+
+
+def describe_classifier(model: "MemoryClassifier") -> dict[str, Any]:
+    """Return what a saved classifier has besides what every saved model has."""
+    encoder, fusion = model.network_.encoder, model.network_.fusion
+    names = getattr(model, "feature_names_in_", None)
+    return {
         "encoder": {"name": encoder.name, "options": encoder.options()},
         # As built: a parameter that was set since does not change the network.
         "network": {
@@ -180,20 +215,15 @@ def _config(model: "MemoryClassifier", digest: str, generation: int) -> dict[str
             "scale": None if fusion is None else fusion.factor,
             "set_encoder": None if fusion is None else _set_encoder_name(model),
         },
-        "input_shape": list(model.input_shape_),
-        "data": model.data_,
         "feature_names": None if names is None else [str(name) for name in names],
-        "parameters": {
-            k: _plain(v, is_path=k == "embedding_cache")
-            for k, v in parameters.items()
-            if k not in _NOT_SAVED
-        },
     }
 
 
 def _plain(value: Any, *, is_path: bool) -> Any:
     if is_path and value is not None:
         return str(Path(value).resolve())  # the model may be loaded from elsewhere
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, is_path=False) for one in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -202,8 +232,15 @@ def _set_encoder_name(model: "MemoryClassifier") -> str:
     return "none" if set_encoder is None else set_encoder.name
 
 
-def _make_room(directory: ModelDirectory, overwrite: bool) -> None:
+def _make_room(directory: ModelDirectory, overwrite: bool, kind: str) -> None:
     if directory.exists:
+        found = directory.read_config().get("kind")
+        if _GENERATOR in (kind, found):
+            raise StoreError(
+                f"Expected a new directory, but {directory.path} already holds a model ({found}), "
+                "and the files of a generator cannot be replaced all at once. Choose another one, "
+                "or delete it first."
+            )
         if not overwrite:
             raise StoreError(
                 f"Expected a new directory, but {directory.path} already holds a model. Choose "
@@ -217,7 +254,7 @@ def _make_room(directory: ModelDirectory, overwrite: bool) -> None:
     directory.path.mkdir(parents=True, exist_ok=True)
 
 
-def _persist_keys(model: "MemoryClassifier") -> None:
+def _persist_keys(model: "MemoryModel") -> None:
     marks = [model.memory.tombstones.marks]
     marks += [source.marks for source in model.provenance_.sources if source.marks is not None]
     for key_id in {key_id for some in marks for key_id in some.key_ids}:

@@ -1,4 +1,4 @@
-"""The directory of a saved model: ``config.json``, weights named by digest, ``rows.sqlite``."""
+"""The directory of a saved model: ``config.json``, weights, ``rows.sqlite``."""
 
 import json
 import re
@@ -20,6 +20,7 @@ FORMAT = "erasable.model.1"
 _HEX = re.compile(r"[0-9a-f]{64}")
 _WEIGHTS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 _TEMPORARY = re.compile(rf"\.({_WEIGHTS.pattern}|config\.json|copies\.json)\.\w+\.tmp")
+_PIPELINE = ("model_index.json", "scheduler", "unet")
 _OURS = re.compile(rf"rows\.sqlite(-journal)?|copies\.json|{_WEIGHTS.pattern}|{_TEMPORARY.pattern}")
 
 
@@ -30,12 +31,18 @@ class ModelDirectory:
     and is replaced atomically after both are on disk. Whatever it does not name is not part of the
     model.
 
+    Weights are named by their digest, so that another model can take the place of one atomically.
+    In a pipeline directory, as diffusers lays it out, they have a fixed name: a model there is
+    never replaced, only brought up to date.
+
     Args:
         path: The directory.
+        is_pipeline: Whether to lay it out as diffusers does.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_pipeline: bool = False) -> None:
         self.path = path
+        self.is_pipeline = is_pipeline
         self.rows = RowsFile(path / "rows.sqlite")
 
     @property
@@ -48,7 +55,11 @@ class ModelDirectory:
         """Whether a new model can be written here: nothing there yet, or an unfinished save."""
         if not self.path.exists():
             return True
-        return self.path.is_dir() and all(_OURS.fullmatch(p.name) for p in self.path.iterdir())
+        if not self.path.is_dir():
+            return False
+        names = [path.name for path in self.path.iterdir()]
+        own = set(_PIPELINE) if self.is_pipeline else set()
+        return all(name in own or _OURS.fullmatch(name) for name in names)
 
     def read_config(self) -> dict[str, Any]:
         """Return the configuration.
@@ -86,13 +97,21 @@ class ModelDirectory:
         if any(copy not in known for copy in copies):
             write_copies(self.path / "copies.json", [*known, *copies])
 
+    def write_part(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file of a pipeline, ``folder/file`` or ``file``."""
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
+
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
         """Write weights under the name of their digest and return it."""
         digest = tensors_digest(tensors)
         plain = {
             name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()
         }
-        write_atomically(self._weights(digest), format_tensors(plain))
+        path = self._weights(digest)
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, format_tensors(plain))
         return digest
 
     def read_weights(self, digest: object) -> dict[str, Tensor]:
@@ -122,4 +141,6 @@ class ModelDirectory:
         sync_folder(self.path)
 
     def _weights(self, digest: str) -> Path:
+        if self.is_pipeline:
+            return self.path / "unet" / "diffusion_pytorch_model.safetensors"
         return self.path / f"weights-{digest[:16]}.safetensors"

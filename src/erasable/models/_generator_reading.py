@@ -1,0 +1,83 @@
+"""Rows of a memory as a denoising network reads them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from erasable.diffusion import PatchMemory
+from erasable.fusion import Kernels
+
+if TYPE_CHECKING:
+    from erasable.models._spm_generator import SPMGenerator
+
+ROWS_AT_ONCE = 256
+"""Images of rows that are encoded together."""
+
+
+class Reading:
+    """Rows that requests read, as a network takes them.
+
+    Attributes:
+        reads: Which of the groups of rows each image reads, (n,).
+        labels: What the network is told of each image's class, if anything, (n,).
+        rows: Positions of the rows, group by group.
+        groups: Group of each row, (rows,).
+    """
+
+    def __init__(
+        self,
+        model: "SPMGenerator",
+        reads: Tensor,
+        chosen: list[npt.NDArray[np.int64]],
+        labels: Tensor | None,
+    ) -> None:
+        device = model.network_.device
+        self._model = model
+        self.reads = reads.to(device)
+        self.labels = None if labels is None else labels.to(device)
+        self.rows = np.concatenate(chosen)
+        sizes = torch.tensor([len(part) for part in chosen])
+        self.largest = int(sizes.max())
+        self.groups = torch.repeat_interleave(torch.arange(len(chosen)), sizes).to(device)
+
+    def memory(self, kernels: Kernels | None = None) -> Callable[[Tensor], PatchMemory]:
+        """Return the rows as they are read at a time step; each is encoded once per step at most.
+
+        Args:
+            kernels: How patches are compared.
+        """
+        network, held = self._model.network_, self._model.memory_.table.embeddings[self.rows]
+        stored = torch.from_numpy(held).to(network.device)
+
+        @torch.no_grad()
+        def fixed() -> PatchMemory:
+            patches = stored.view(len(stored), -1, self._model.channels[-1])
+            return PatchMemory(network.fusion.project(patches), self.groups, kernels=kernels)
+
+        @torch.no_grad()
+        def at(timestep: Tensor) -> PatchMemory:
+            images = stored.view(len(stored), *self._model.input_shape_)
+            images = images.contiguous(memory_format=torch.channels_last)
+            parts = [
+                network.fusion.project(network.encode(part, timestep.expand(len(part))))
+                for part in torch.split(images, ROWS_AT_ONCE)
+            ]
+            return PatchMemory(torch.cat(parts), self.groups, kernels=kernels)
+
+        if not self._model.is_following:
+            once = fixed()
+            return lambda timestep: once
+        last: dict[int, PatchMemory] = {}
+
+        def kept(timestep: Tensor) -> PatchMemory:
+            step = int(timestep)
+            if step not in last:
+                last.clear()
+                last[step] = at(timestep)
+            return last[step]
+
+        return kept

@@ -1,0 +1,404 @@
+"""The generator that forgets: a diffusion model whose mid block reads training images."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from erasable.diffusion import (
+    MemoryLoss,
+    MemoryUNet,
+    Sampling,
+    denoise,
+    draw_noise,
+    make_scheduler,
+    memory_predictor,
+)
+from erasable.errors import ArgumentError, RowIdError, listing
+from erasable.fusion import Kernels, get_kernels
+from erasable.memory import Grid, Marks, Memory, plain
+from erasable.models._base import class_indices
+from erasable.models._chosen_rows import chosen_rows
+from erasable.models._consistency import Consistency, Judge
+from erasable.models._generator_reading import ROWS_AT_ONCE, Reading
+from erasable.models._image_generator import ImageGenerator, require_unit_range
+from erasable.models._memory_model import MemoryModel
+from erasable.models._patch_votes import PatchVotes, patch_votes
+from erasable.models._provenance import Provenance, record_rows
+from erasable.training import Inputs, StepConfig, train_steps
+from erasable.typing import Label, RowId
+
+BRANCHES = ("fixed", "follow")
+LABELS = ("none", "plain", "permuted")
+_EVERY = 100
+
+
+@final
+class SPMGenerator(MemoryModel, ImageGenerator):
+    """A semi-parametric diffusion model: what it draws of a class is read from rows of the class.
+
+    `fit` trains the weights to draw *like the rows they are shown* and stores every row;
+    `remember` stores rows, of new classes too, without training; `forget` takes rows out, and from
+    then on no image is drawn from them. What the weights themselves learnt from a row stays in
+    them: `forget` reports that as its level.
+
+    Args:
+        channels: Channels per level of the UNet; each level halves the image.
+        layers: Residual blocks per level.
+        attention: Levels with self-attention.
+        dropout: Share of features that are dropped in training.
+        branch: ``fixed``: rows are encoded once, at time step 0. ``follow``: they are encoded at
+            the time step of the query, anew in each step; slower.
+        labels: What the network is told of a class besides its rows. ``none``: nothing. ``plain``:
+            an embedding that it can learn classes by. ``permuted``: an embedding whose numbering
+            is drawn anew in each step, as the paper does.
+        rows_per_class: Rows that an image reads at most; None for all of its class.
+        steps: Training steps.
+        batch_size: Images per step.
+        support_size: Train as the paper does: draw this many further images per step to be its
+            memory. 0: half of the batch is the memory of all of it, which costs less.
+        support_gradient: Whether gradients reach the encoder through the rows.
+        drop: Share of queries that are shown no rows; guidance needs some.
+        learning_rate: Adam's learning rate.
+        warmup: Steps with a rising learning rate.
+        average: How much of the running mean of the weights a step keeps.
+        augmentation: ``none``, ``crop`` or ``crop_flip``.
+        kernel: How patches are compared: ``eager``, ``compiled``, or ``auto``: compiled where there
+            is a compiler and enough to do.
+        grid_bits: Features are rounded to multiples of ``2**-grid_bits``.
+        random_state: Seed.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        checkpoint: Folder to keep the state of a training in; the same call then goes on.
+        verbose: 1 shows progress.
+    """
+
+    is_pipeline = True
+
+    network_: MemoryUNet
+    known_: list[Label]
+
+    def __init__(
+        self,
+        *,
+        channels: Sequence[int] = (32, 64, 64),
+        layers: int = 2,
+        attention: Sequence[int] = (),
+        dropout: float = 0.0,
+        branch: str = "fixed",
+        labels: str = "none",
+        rows_per_class: int | None = 1024,
+        steps: int = 5000,
+        batch_size: int = 128,
+        support_size: int = 0,
+        support_gradient: bool = True,
+        drop: float = 0.1,
+        learning_rate: float = 5e-4,
+        warmup: int = 100,
+        average: float = 0.999,
+        augmentation: str = "none",
+        kernel: str = "auto",
+        grid_bits: int = 14,
+        random_state: Any = None,
+        device: str = "auto",
+        checkpoint: str | Path | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.channels = channels
+        self.layers = layers
+        self.attention = attention
+        self.dropout = dropout
+        self.branch = branch
+        self.labels = labels
+        self.rows_per_class = rows_per_class
+        self.steps = steps
+        self.batch_size = batch_size
+        self.support_size = support_size
+        self.support_gradient = support_gradient
+        self.drop = drop
+        self.learning_rate = learning_rate
+        self.warmup = warmup
+        self.average = average
+        self.augmentation = augmentation
+        self.kernel = kernel
+        self.grid_bits = grid_bits
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any, *, ids: Any = None, groups: Any = None, judge: Judge | None = None
+    ) -> Self:
+        """Train the weights on images and store every one of them in a new memory.
+
+        Args:
+            X: Images (n, height, width[, channels]) of bytes, or of numbers from 0 to 1.
+            y: One label per image: str, int, float or bool.
+            ids: One id per image, str or int; counted up from 0 if not given.
+            groups: Per image None, one group, or a list of groups, such as data subjects.
+            judge: A fitted classifier of such images. A few samples are shown to it during the
+                training, and ``history_`` tells the share that it takes for what was asked.
+        """
+        with self._unchanged_on_error():
+            inputs, labels, contents = self._check_rows(X, y, reset=True)
+            require_unit_range(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+            config = self._step_config()
+            tombstones = self._tombstones()
+            trial = Memory(1, tombstones=tombstones.copy())
+            blanks = np.zeros((len(inputs), 1), np.float32)
+            row_ids = trial.add(blanks, labels, ids=ids, groups=groups, contents=contents)
+            self._start(config.seed, tombstones, known=trial.classes)
+            provenance, self.history_ = Provenance(), []
+            if config.steps and len(inputs) > 1:
+                if self.checkpoint is not None:
+                    self.note_copy("checkpoint", self.checkpoint)
+                classes = class_indices(labels, trial.classes)
+                self.history_ = self._learn(inputs, classes, config, trial.classes, judge)
+                provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
+            self._record(provenance)
+            self.memory_.add(
+                self._embed(inputs),
+                labels,
+                ids=row_ids,
+                groups=[row.groups for row in trial.get(row_ids)],
+                contents=contents,
+            )
+        return self
+
+    def _learn(
+        self,
+        inputs: Inputs,
+        classes: Tensor,
+        config: StepConfig,
+        known: list[Label],
+        judge: Judge | None,
+    ) -> list[dict[str, float]]:
+        if self.checkpoint is not None and self.random_state is None:
+            raise ArgumentError(
+                "Expected random_state with checkpoint, but it is None: a run that draws a new "
+                "seed each time cannot be resumed."
+            )
+        rows = self.support_size or config.batch_size // 2
+        loss = MemoryLoss(
+            make_scheduler(),
+            self.support_size,
+            inputs,
+            classes,
+            branch=self.branch,  # type: ignore[arg-type]  # checked
+            labels=self.labels,  # type: ignore[arg-type]  # checked
+            drop=self.drop,
+            has_gradient=self.support_gradient,
+            kernels=self._kernels(3 * config.steps * config.batch_size, rows / len(known)),
+        )
+        watcher = None
+        if judge is not None:
+            watcher = Consistency(judge, inputs, classes, known, is_following=self.is_following)
+        return train_steps(
+            self.network_,
+            loss,
+            inputs=inputs,
+            classes=classes,
+            config=config,
+            device=self.device,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            every=_EVERY,
+            watcher=watcher,
+            verbose=bool(self.verbose),
+        )
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def votes(self, images: Any, class_labels: Any, top: int = 5, *, seed: int = 0) -> PatchVotes:
+        """Return the rows, and which patches of them, that images of some classes draw on.
+
+        An image is made noisy at ten of the steps of drawing, and what its patches then read is
+        averaged.
+
+        Args:
+            images: What was drawn, or any images of the same size, (n, …).
+            class_labels: The class that each was asked for, (n,).
+            top: Rows per image; the rest is summed up.
+            seed: Seed of the noise.
+        """
+        self._require_fitted()
+        if type(top) is not int or top < 1:
+            raise ArgumentError(f"Expected top to be a positive int, but got {top!r}.")
+        return patch_votes(self, images, class_labels, top, seed)
+
+    def _draw(
+        self,
+        labels: list[Label],
+        generator: torch.Generator,
+        sampling: Sampling,
+        *,
+        tick: Callable[[], None],
+        **options: Any,
+    ) -> Tensor:
+        unknown = sorted(set(options) - {"stand_in", "rows_per_class"})
+        if unknown:
+            raise ArgumentError(
+                f"Expected the options 'stand_in' and 'rows_per_class', but got {listing(unknown)}."
+            )
+        limit = options.get("rows_per_class", self.rows_per_class)
+        reading = self.reading(labels, stand_in=options.get("stand_in"), rows_per_class=limit)
+        # Images of one class lie together, so that its rows are read by as many as possible.
+        order = torch.argsort(reading.reads, stable=True)
+        noise = draw_noise(len(labels), self.input_shape_, generator).to(self.network_.device)
+        memory = reading.memory(self._kernels(len(labels) * sampling.steps, reading.largest))
+        predict = memory_predictor(
+            self.network_,
+            reading.reads[order],
+            memory,
+            sampling.guidance,
+            None if reading.labels is None else reading.labels[order],
+        )
+        images = denoise(predict, make_scheduler(), noise[order], sampling, tick=tick)
+        return images[torch.argsort(order)]
+
+    def reading(
+        self, labels: list[Label], *, stand_in: Label | None, rows_per_class: int | None
+    ) -> Reading:
+        """Return the rows that requests for some classes read.
+
+        Args:
+            labels: The class of each image.
+            stand_in: Whose rows are read where a class has none; None to refuse that.
+            rows_per_class: Rows at most per class; None for all.
+        """
+        if rows_per_class is not None and (type(rows_per_class) is not int or rows_per_class < 1):
+            raise ArgumentError(
+                f"Expected rows_per_class to be a positive int or None, but got {rows_per_class!r}."
+            )
+        self._require_rows()
+        wanted = list(dict.fromkeys((type(label), label) for label in labels))
+        chosen = {key: chosen_rows(self.memory_, key[1], rows_per_class) for key in wanted}
+        empty = [key for key in wanted if not len(chosen[key])]
+        if empty and stand_in is None:
+            raise RowIdError(
+                f"Expected classes with rows ({listing(self.memory_.classes)}), but got "
+                f"{listing([label for _, label in empty])}. Remember rows of it, or pass "
+                "stand_in=CLASS to draw from the rows of another class."
+            )
+        if empty:
+            instead = chosen_rows(self.memory_, plain(stand_in), rows_per_class)
+            if not len(instead):
+                raise RowIdError(
+                    f"Expected stand_in to be a class with rows ({listing(self.memory_.classes)}), "
+                    f"but got {stand_in!r}."
+                )
+            chosen |= dict.fromkeys(empty, instead)
+        place = {key: index for index, key in enumerate(wanted)}
+        reads = torch.tensor([place[type(label), label] for label in labels])
+        return Reading(self, reads, [chosen[key] for key in wanted], self._told(labels))
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    @property
+    def is_following(self) -> bool:
+        """Whether rows are encoded at the time step of the query."""
+        return self.branch == "follow"
+
+    def _step_config(self) -> StepConfig:
+        names = {field.name for field in fields(StepConfig)} - {"seed"}
+        settings = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
+        return StepConfig(**settings, seed=self._seed())
+
+    def _check_parameters(self) -> None:
+        Grid(self.grid_bits)
+        self._step_config()
+        self._network(seed=0)
+
+    def _description(self) -> dict[str, Any]:
+        return {"known": self.known_}
+
+    def _pipeline_parts(self) -> dict[str, dict[str, Any]]:
+        return {
+            "unet/config.json": json.loads(self.network_.to_json_string()),
+            "scheduler/scheduler_config.json": json.loads(make_scheduler().to_json_string()),
+            "model_index.json": {
+                "_class_name": type(self).__name__,
+                "unet": ["erasable.diffusion", MemoryUNet.__name__],
+                "scheduler": ["diffusers", "DDIMScheduler"],
+            },
+        }
+
+    def _network(self, seed: int) -> MemoryUNet:
+        for name, known in (("branch", BRANCHES), ("labels", LABELS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise ArgumentError(f"Expected {name} to be {listing(known)}, but got {value!r}.")
+        if not 0 <= self.drop < 1:
+            raise ArgumentError(f"Expected drop from 0 to below 1, but got {self.drop!r}.")
+        if type(self.support_size) is not int or self.support_size < 0:
+            raise ArgumentError(
+                f"Expected support_size to be 0 or a positive int, but got {self.support_size!r}."
+            )
+        get_kernels(self.kernel)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            network: MemoryUNet = MemoryUNet(
+                image_shape=self.input_shape_,
+                classes=len(self.known_) if self.labels != "none" else 0,
+                channels=tuple(int(c) for c in self.channels),
+                layers=self.layers,
+                attention=tuple(int(level) for level in self.attention),
+                dropout=self.dropout,
+            )
+        return network
+
+    def _begin(self, seed: int) -> None:
+        self._start(seed, Marks(), known=[])
+        self._record(Provenance())
+
+    def _start(self, seed: int, tombstones: Marks, *, known: list[Label]) -> None:
+        # Names of classes stay with the weights only where the weights know classes by number.
+        self.known_ = list(known) if self.labels != "none" else []
+        network = self._network(seed).eval()
+        self._adopt(network, tombstones, dim=self._dim())
+
+    @property
+    def patch_grid(self) -> tuple[int, int]:
+        """Rows and columns of patches of an image."""
+        halvings = 2 ** (len(self.channels) - 1)
+        return self.input_shape_[1] // halvings, self.input_shape_[2] // halvings
+
+    def _dim(self) -> int:
+        """Return the size of what is stored of a row."""
+        if self.is_following:
+            return math.prod(self.input_shape_)
+        return math.prod(self.patch_grid) * int(self.channels[-1])
+
+    @torch.no_grad()
+    def _embed(self, inputs: Inputs, *, ids: Sequence[RowId] | None = None) -> npt.NDArray[Any]:
+        """Return patches of images, one after the other; pixels where rows follow the query."""
+        if self.is_following:
+            return (2 * inputs[:] - 1).flatten(1).numpy()
+        device = self.network_.device
+        parts = []
+        for start in range(0, len(inputs), ROWS_AT_ONCE):
+            images = 2 * inputs[start : start + ROWS_AT_ONCE].to(device) - 1
+            images = images.contiguous(memory_format=torch.channels_last)
+            times = torch.zeros(len(images), dtype=torch.long, device=device)
+            parts.append(self.network_.encode(images, times).flatten(1).cpu().numpy())
+        return np.concatenate(parts)
+
+    def _told(self, labels: list[Label]) -> Tensor | None:
+        """Return the number that the weights know each label by; −1 for one they do not."""
+        if self.labels == "none":
+            return None
+        place = {(type(label), label): index for index, label in enumerate(self.known_)}
+        return torch.tensor([place.get((type(label), label), -1) for label in labels])
+
+    def _kernels(self, images: float, rows: float) -> Kernels:
+        """Return kernels for so many passes of an image over so many rows."""
+        pairs = images * rows * math.prod(self.patch_grid) ** 2
+        return get_kernels(self.kernel, work=pairs * self.channels[-1])

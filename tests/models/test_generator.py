@@ -1,0 +1,413 @@
+"""The generator: drawing, forgetting, remembering, saving, and what it refuses."""
+
+import numpy as np
+import pytest
+import torch
+
+from erasable import DDPM, GMM, SPMGenerator, load
+from erasable.diffusion import MemoryUNet, make_scheduler
+from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
+from models.generation_toys import QUARTERS, SMALL, Eye, brightest, generator, quarters, twin
+
+ALL = list(QUARTERS) * 2
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def drawn(model, labels=ALL, *, seed=0, steps=5, **options):
+    return model.sample(labels, num_inference_steps=steps, generator=seeded(seed), **options)
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    """A generator that draws what it is asked for."""
+    model = SPMGenerator(
+        **{**SMALL, "steps": 300, "learning_rate": 2e-3, "average": 0.98, "batch_size": 48}
+    )
+    return model.fit(*quarters(256), judge=Eye())
+
+
+# -- what is learnt ----------------------------------------------------------------------------
+
+
+def test_it_draws_the_class_that_is_asked_for(learnt):
+    asked = list(QUARTERS) * 8
+    found = brightest(drawn(learnt, asked, steps=20))
+    assert np.mean([a == b for a, b in zip(asked, found, strict=True)]) > 0.9
+
+
+def test_swapping_the_rows_of_two_classes_swaps_what_is_drawn(learnt):
+    X, y = quarters(256)
+    swapped = {"a": "d", "d": "a", "b": "b", "c": "c"}
+    other = SPMGenerator(**SMALL)
+    other.set_params(**learnt.get_params()).set_params(steps=0)
+    other.input_shape_ = learnt.input_shape_
+    other._begin(0)
+    other.network_.load_state_dict(learnt.network_.state_dict())
+    other.remember(X, [swapped[label] for label in y])
+    asked = list(QUARTERS) * 8
+    found = brightest(drawn(other, asked, steps=20))
+    assert np.mean([swapped[a] == b for a, b in zip(asked, found, strict=True)]) > 0.9
+
+
+def test_a_class_that_was_never_trained_is_drawn_from_its_rows(learnt):
+    X, y = quarters(64, seed=5)
+    both = np.maximum(X[:16:4], X[3:19:4])  # a and d at once: two bright quarters
+    learnt_copy = load_copy(learnt)
+    learnt_copy.remember(both, ["new"] * len(both), ids=[f"new-{i}" for i in range(len(both))])
+    images = drawn(learnt_copy, ["new"] * 8, steps=20)
+    means = images[:, 0].reshape(-1, 2, 4, 2, 4).mean(axis=(2, 4)).reshape(-1, 4).mean(axis=0)
+    assert min(means[0], means[3]) > max(means[1], means[2])
+
+
+def test_consistency_is_noted_while_it_learns():
+    model = SPMGenerator(**{**SMALL, "steps": 500, "batch_size": 8, "channels": (4, 4)})
+    model.fit(*quarters(16), judge=Eye())
+    noted = [entry["consistency"] for entry in model.history_ if "consistency" in entry]
+    assert len(noted) == 1
+    assert 0 <= noted[0] <= 1
+
+
+def load_copy(model):
+    import copy
+
+    return copy.deepcopy(model)
+
+
+# -- forgetting --------------------------------------------------------------------------------
+
+
+def test_forgetting_a_class_changes_no_pixel_of_the_others():
+    model = generator()
+    before = drawn(model)
+    receipt = model.forget(classes=["b"])
+    assert receipt.level == "memory"
+    after = drawn(model, stand_in="a")
+    is_b = np.array([label == "b" for label in ALL])
+    np.testing.assert_array_equal(after[~is_b], before[~is_b])
+    assert np.abs(after[is_b] - before[is_b]).max() > 1e-3
+
+
+def test_forgetting_rows_draws_as_if_they_had_never_been_stored():
+    model, other = generator(ids=range(64)), generator(ids=range(64))
+    model.forget(ids=range(0, 64, 3))
+    X, y = quarters(64)
+    keep = [i for i in range(64) if i % 3]
+    fresh = SPMGenerator(**{**SMALL, "steps": 0})
+    fresh.input_shape_ = other.input_shape_
+    fresh._begin(0)
+    fresh.network_.load_state_dict(other.network_.state_dict())
+    fresh.remember(X[keep], [y[i] for i in keep], ids=keep)
+    np.testing.assert_allclose(drawn(model), drawn(fresh), atol=1e-5)
+
+
+def test_a_forgotten_row_is_replaced_by_the_next_one_only():
+    model = generator(ids=[f"row-{i}" for i in range(64)], rows_per_class=4)
+    before = model.reading(["a"], stand_in=None, rows_per_class=4)
+    ids = [model.memory.record(int(p)).id for p in before.rows]
+    model.forget(ids=[ids[1]])
+    after = model.reading(["a"], stand_in=None, rows_per_class=4)
+    left = [model.memory.record(int(p)).id for p in after.rows]
+    assert left[:3] == [ids[0], ids[2], ids[3]]
+    assert len(left) == 4
+
+
+def test_remembered_rows_are_forgotten_exactly():
+    model = generator(ids=range(64))
+    X, _ = quarters(4, seed=9)
+    model.remember(X, ["e"] * 4, ids=["new-0", "new-1", "new-2", "new-3"])
+    assert model.forget(ids=["new-0"]).level == "exact"
+    assert model.forget(ids=[0]).level == "memory"
+
+
+def test_rows_come_and_go_by_group():
+    model = generator(groups=["user-1"] * 4 + ["user-2"] * 60)
+    assert model.forget(groups=["user-1"]).rows == 4
+
+
+# -- drawing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"branch": "follow"}, {"labels": "permuted"}])
+def test_the_same_generator_draws_the_same_images(options):
+    model = generator(**options)
+    np.testing.assert_array_equal(drawn(model), drawn(model))
+    assert np.abs(drawn(model) - drawn(model, seed=1)).max() > 1e-3
+
+
+@pytest.mark.parametrize("branch", ["fixed", "follow"])
+@pytest.mark.parametrize("guidance", [0.0, 0.7])
+def test_drawing_equals_encoding_all_rows_in_every_step(branch, guidance):
+    model = generator(branch=branch, rows_per_class=3)
+    found = drawn(model, guidance_scale=guidance)
+    np.testing.assert_allclose(found, slowly(model, guidance), atol=1e-4)
+
+
+def slowly(model, guidance, steps=5):
+    """Draw without keeping or sharing anything: one image at a time, rows encoded every time."""
+    network, schedule = model.network_, make_scheduler()
+    schedule.set_timesteps(steps)
+    noise = torch.randn((len(ALL), *model.input_shape_), generator=seeded())
+    X, y = quarters(64)
+    found = []
+    for image, label in zip(noise, ALL, strict=True):
+        chosen = model.reading([label], stand_in=None, rows_per_class=3).rows
+        ids = [model.memory.record(int(p)).id for p in chosen]
+        rows = torch.from_numpy(X[ids]).float()[:, None] / 255 * 2 - 1
+        zeros = torch.zeros(len(rows), dtype=torch.long)
+        image = image[None]
+        for timestep in schedule.timesteps:
+            times = zeros if model.branch == "fixed" else timestep.expand(len(rows))
+            with torch.no_grad():
+                seen, blind = (
+                    network(
+                        image,
+                        timestep[None],
+                        torch.tensor([reads]),
+                        rows=rows,
+                        row_times=times,
+                        row_classes=zeros,
+                    )
+                    for reads in (0, -1)
+                )
+            noise_seen = (1 + guidance) * seen - guidance * blind
+            image = schedule.step(noise_seen, timestep, image, eta=0.0).prev_sample
+        found.append(((image[0] + 1) / 2).clamp(0, 1).numpy())
+    return np.stack(found)
+
+
+def test_batches_change_an_image_by_rounding_only():
+    model = generator()
+    np.testing.assert_allclose(drawn(model, batch_size=3), drawn(model), atol=1e-5)
+
+
+def test_it_is_called_as_a_pipeline_is():
+    model = generator()
+    asked = {"num_inference_steps": 3, "generator": seeded()}
+    pictures = model(class_labels=["a", "b"], **asked).images
+    assert [picture.size for picture in pictures] == [(8, 8), (8, 8)]
+    arrays = model("a", num_inference_steps=3, generator=seeded(), output_type="np").images
+    assert arrays.shape == (1, 8, 8, 1)
+    tensor = model("a", num_inference_steps=3, generator=seeded(), output_type="pt").images
+    assert tensor.shape == (1, 1, 8, 8)
+
+
+def test_colours_stay_colours():
+    X = np.random.default_rng(0).integers(0, 255, (16, 8, 8, 3)).astype(np.uint8)
+    model = SPMGenerator(**SMALL, steps=1).fit(X, ["a", "b"] * 8)
+    assert model("a", num_inference_steps=2).images[0].mode == "RGB"
+
+
+# -- votes -------------------------------------------------------------------------------------
+
+
+def test_votes_name_rows_of_the_asked_class_and_sum_to_one():
+    model = generator(ids=[f"row-{i}" for i in range(64)])
+    images = drawn(model, ["a", "b", "a"])
+    votes = model.votes(images, ["a", "b", "a"], top=16)
+    assert votes.labels[:, 0].tolist() == ["a", "b", "a"]
+    np.testing.assert_allclose(votes.weights.sum(axis=1) + votes.rest, 1)
+    np.testing.assert_allclose(votes.patches.sum(axis=(2, 3)), votes.weights)
+    assert (np.diff(votes.weights, axis=1) <= 0).all()
+    np.testing.assert_allclose(votes.rest, 0, atol=1e-9)  # a class has 16 rows
+
+
+def test_a_forgotten_row_has_no_vote():
+    model = generator(ids=[f"row-{i}" for i in range(64)])
+    images = drawn(model, ["a"])
+    gone = model.votes(images, ["a"], top=1).ids[0, 0]
+    model.forget(ids=[gone])
+    assert gone not in model.votes(images, ["a"], top=16).ids[0].tolist()
+
+
+# -- saving ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"branch": "follow"}, {"labels": "plain"}])
+def test_a_loaded_generator_draws_the_same(tmp_path, options):
+    model = generator(**options)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(drawn(again), drawn(model))
+    assert again.memory.digest == model.memory.digest
+
+
+def test_a_saved_generator_is_a_pipeline_directory(tmp_path):
+    model = generator()
+    model.save(tmp_path / "model")
+    network = MemoryUNet.from_pretrained(tmp_path / "model" / "unet")
+    for name, tensor in model.network_.state_dict().items():
+        torch.testing.assert_close(network.state_dict()[name], tensor)
+    assert (tmp_path / "model" / "model_index.json").is_file()
+    assert (tmp_path / "model" / "scheduler" / "scheduler_config.json").is_file()
+
+
+def test_saving_again_brings_the_directory_up_to_date(tmp_path):
+    model = generator(ids=range(64))
+    model.save(tmp_path / "model")
+    model.forget(ids=[0, 1])
+    model.save(tmp_path / "model")
+    assert len(load(tmp_path / "model").memory) == 62
+
+
+def test_another_generator_does_not_take_the_place_of_one(tmp_path):
+    generator().save(tmp_path / "model")
+    other = generator(random_state=1)
+    with pytest.raises(StoreError, match="cannot be replaced all at once"):
+        other.save(tmp_path / "model", overwrite=True)
+    assert load(tmp_path / "model").memory.digest == generator().memory.digest
+
+
+@pytest.mark.parametrize("damage", ["missing", "extra", "changed", "cut"])
+def test_damaged_weights_are_refused(tmp_path, damage):
+    from safetensors.torch import load_file, save_file
+
+    generator().save(tmp_path / "model")
+    path = tmp_path / "model" / "unet" / "diffusion_pytorch_model.safetensors"
+    tensors = load_file(path)
+    if damage == "missing":
+        tensors.pop("conv_out.bias")
+    elif damage == "extra":
+        tensors["another"] = torch.zeros(1)
+    elif damage == "changed":
+        tensors["conv_out.bias"] += 1
+    save_file(tensors, path)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(StoreError, match="weights"):
+        load(tmp_path / "model")
+
+
+def test_a_foreign_directory_is_refused(tmp_path):
+    (tmp_path / "model_index.json").write_text("{}")
+    with pytest.raises(StoreError, match=r"no config\.json"):
+        load(tmp_path)
+
+
+# -- resuming ----------------------------------------------------------------------------------
+
+
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path):
+    X, y = quarters(64)
+    options = {**SMALL, "dropout": 0.1, "augmentation": "crop"}
+    whole = SPMGenerator(**options, steps=250).fit(X, y)
+    SPMGenerator(**options, steps=200, checkpoint=tmp_path).fit(X, y)
+    resumed = SPMGenerator(**options, steps=250, checkpoint=tmp_path).fit(X, y)
+    assert resumed.weights_digest == whole.weights_digest
+    assert [entry["loss"] for entry in resumed.history_] == [e["loss"] for e in whole.history_]
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    SPMGenerator(**SMALL, steps=1, checkpoint=tmp_path).fit(*quarters(32))
+    with pytest.raises(StateError, match="data"):
+        SPMGenerator(**SMALL, steps=1, checkpoint=tmp_path).fit(*quarters(32, seed=1))
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+def test_a_class_without_rows_is_refused_and_named():
+    model = generator()
+    model.forget(classes=["b"])
+    with pytest.raises(RowIdError, match="'a', 'c', 'd'.*but got 'b'.*stand_in"):
+        drawn(model)
+    with pytest.raises(RowIdError, match="stand_in to be a class with rows"):
+        drawn(model, stand_in="z")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_inference_steps": 0}, "num_inference_steps from 1 to 1000"),
+        ({"guidance_scale": -1}, "guidance_scale"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"colour": 1}, "'stand_in' and 'rows_per_class', but got 'colour'"),
+        ({"rows_per_class": 0}, "rows_per_class"),
+    ],
+)
+def test_a_wrong_request_is_refused(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        generator().sample(["a"], **options)
+
+
+def test_output_types_are_named():
+    with pytest.raises(ArgumentError, match="'pil', 'np', 'pt'"):
+        generator()("a", output_type="jpeg")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"branch": "both"}, "'fixed', 'follow'"),
+        ({"labels": "all"}, "'none', 'plain', 'permuted'"),
+        ({"drop": 1.0}, "drop"),
+        ({"support_size": -1}, "support_size"),
+        ({"kernel": "fast"}, "kernel"),
+        ({"steps": -1}, "steps"),
+        ({"channels": (8, 16, 16, 16, 16)}, "halved 4 times"),
+    ],
+)
+def test_wrong_parameters_are_refused_and_nothing_changes(options, message):
+    model = generator()
+    before = model.memory.digest
+    with pytest.raises(ArgumentError, match=message):
+        model.set_params(**options).fit(*quarters(16))
+    assert model.memory.digest == before
+
+
+def test_images_beyond_one_are_refused():
+    X = np.random.default_rng(0).normal(size=(8, 8, 8)).astype(np.float32)
+    for model in (SPMGenerator(**SMALL, steps=0), DDPM(**SMALL, steps=0), GMM(components=2)):
+        with pytest.raises(ArgumentError, match="numbers from 0 to 1"):
+            model.fit(X, ["a", "b"] * 4)
+
+
+def test_an_empty_memory_is_refused():
+    model = generator()
+    model.forget(classes=list(QUARTERS))
+    with pytest.raises(StateError, match="empty"):
+        drawn(model)
+
+
+# -- twins -------------------------------------------------------------------------------------
+
+
+def test_the_twin_draws_and_resumes(tmp_path):
+    X, y = quarters(64)
+    whole = DDPM(**SMALL, steps=150).fit(X, y)
+    DDPM(**SMALL, steps=100, checkpoint=tmp_path).fit(X, y)
+    resumed = DDPM(**SMALL, steps=150, checkpoint=tmp_path).fit(X, y)
+    np.testing.assert_array_equal(drawn(resumed), drawn(whole))
+    with pytest.raises(RowIdError, match="but got 'z'"):
+        drawn(whole, ["z"])
+
+
+def test_the_twin_keeps_the_place_of_classes_without_images():
+    X, y = quarters(64)
+    keep = [i for i, label in enumerate(y) if label != "b"]
+    oracle = DDPM(**SMALL, steps=1).fit(X[keep], [y[i] for i in keep], classes=QUARTERS)
+    assert oracle.places(["a", "b", "d"]).tolist() == [0, 1, 3]
+    with pytest.raises(ArgumentError, match="among classes, but got 'b'"):
+        DDPM(**SMALL, steps=1).fit(X, y, classes=["a", "c", "d"])
+
+
+@pytest.mark.parametrize("weights", ["uniform", "learnt"])
+def test_a_mixture_draws_its_class_and_drops_it(weights):
+    model = GMM(components=3, weights=weights, random_state=0).fit(*quarters(64))
+    assert brightest(drawn(model)) == ALL
+    model.forget("b")
+    with pytest.raises(RowIdError, match="'a', 'c', 'd'"):
+        drawn(model)
+
+
+def test_a_mixture_of_one_image_per_gaussian_has_the_floor_as_variance():
+    X, y = quarters(8)
+    model = GMM(components=100, variance_floor=0.01, random_state=0).fit(X, y)
+    for mixture in model.mixtures_:
+        np.testing.assert_allclose(mixture.covariances_, 0.01, atol=1e-3)
+
+
+def test_the_twin_has_no_memory():
+    assert not hasattr(twin(), "forget")

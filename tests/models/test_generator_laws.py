@@ -1,0 +1,85 @@
+"""The laws of deletion for a generator: in memory, and saved and loaded."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+
+from conformance import DeletionLaws, columns
+from erasable import SPMGenerator, load
+
+_EXEMPT = {
+    "check_a_refused_add_names_every_problem": (
+        "inputs are checked before they are encoded, labels before ids: one problem at a time"
+    ),
+}
+
+
+def as_pictures(embeddings):
+    """Return what the laws call embeddings as images of 2 × 2 pixels."""
+    return ((np.asarray(embeddings) / 64 + 1) / 2).astype(np.float32).reshape(-1, 2, 2)
+
+
+class GeneratorLaws(DeletionLaws):
+    """The hooks for a generator. What it reads is tested elsewhere: it has no probabilities."""
+
+    dim = 4
+    exempt = _EXEMPT
+    max_examples = 5
+    reads = False
+    branch = "fixed"
+    folder = None
+    _numbers = itertools.count()
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _set_folder(cls, tmp_path_factory):
+        cls.folder = tmp_path_factory.mktemp("generators")
+
+    def build(self, rows):
+        model = SPMGenerator(channels=(4,), layers=1, steps=0, branch=self.branch, random_state=0)
+        model.remember(np.full((1, 2, 2), 0.123, np.float32), ["x"], ids=["the first row"])
+        model.forget(ids=["the first row"])
+        self.add(model, rows)
+        return model
+
+    def add(self, subject, rows, *, reinstate=False, skip_forgotten=False):
+        if not rows:
+            return
+        parts = columns(rows, self.dim)
+        subject.remember(
+            as_pictures(parts.pop("embeddings")),
+            parts.pop("labels"),
+            **parts,
+            reinstate=reinstate,
+            skip_forgotten=skip_forgotten,
+        )
+
+    def forget(self, subject, **selectors):
+        subject.forget(**selectors)
+
+    def state(self, subject):
+        return bytes.fromhex(subject.weights_digest) + b"".join(subject.memory.canonical_state())
+
+    def digest(self, subject):
+        return subject.memory.digest
+
+    def classes(self, subject):
+        return subject.classes_.tolist()
+
+    def rebuild(self, subject):
+        path = self.folder / str(next(self._numbers))
+        copy.deepcopy(subject).save(path)
+        return load(path)
+
+
+class TestFixed(GeneratorLaws):
+    """Rows are patches, encoded once."""
+
+
+class TestFollow(GeneratorLaws):
+    """Rows are pixels, encoded in each step."""
+
+    branch = "follow"
+    max_examples = 2
