@@ -53,7 +53,7 @@ def test_swapping_the_rows_of_two_classes_swaps_what_is_drawn(learnt):
 
 
 def test_a_class_that_was_never_trained_is_drawn_from_its_rows(learnt):
-    X, y = quarters(64, seed=5)
+    X, _ = quarters(64, seed=5)
     both = np.maximum(X[:16:4], X[3:19:4])  # a and d at once: two bright quarters
     learnt_copy = load_copy(learnt)
     learnt_copy.remember(both, ["new"] * len(both), ids=[f"new-{i}" for i in range(len(both))])
@@ -150,7 +150,7 @@ def slowly(model, guidance, steps=5):
     network, schedule = model.network_, make_scheduler()
     schedule.set_timesteps(steps)
     noise = torch.randn((len(ALL), *model.input_shape_), generator=seeded())
-    X, y = quarters(64)
+    X, _ = quarters(64)
     found = []
     for image, label in zip(noise, ALL, strict=True):
         chosen = model.reading([label], stand_in=None, rows_per_class=3).rows
@@ -311,7 +311,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
 def test_a_class_without_rows_is_refused_and_named():
     model = generator()
     model.forget(classes=["b"])
-    with pytest.raises(RowIdError, match="'a', 'c', 'd'.*but got 'b'.*stand_in"):
+    with pytest.raises(RowIdError, match=r"'a', 'c', 'd'.*but got 'b'.*stand_in"):
         drawn(model)
     with pytest.raises(RowIdError, match="stand_in to be a class with rows"):
         drawn(model, stand_in="z")

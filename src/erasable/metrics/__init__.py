@@ -1,5 +1,7 @@
 """How close an unlearned model is to its oracle, and how long forgetting took."""
 
+from erasable.metrics._features import ClassifierFeatures, FeatureNetwork, InceptionFeatures
+from erasable.metrics._frechet import FrechetDistance
 from erasable.metrics._gaps import AccuracyGap, PredictionGap
 from erasable.metrics._kl import KLOracleUnlearned, KLUnlearnedOracle
 from erasable.metrics._time import ForgetTime, time_forget
@@ -15,6 +17,8 @@ from erasable.metrics.functional import (
     claim,
     error_rate,
     floored_log,
+    frechet_distance,
+    gaussian_distance,
     kl_oracle_unlearned,
     kl_unlearned_oracle,
     klom,
@@ -28,8 +32,12 @@ __all__ = [
     "ATTACKS",
     "AccuracyGap",
     "ClaimBounds",
+    "ClassifierFeatures",
     "Estimate",
+    "FeatureNetwork",
     "ForgetTime",
+    "FrechetDistance",
+    "InceptionFeatures",
     "KLOracleUnlearned",
     "KLUnlearnedOracle",
     "MarginDivergence",
@@ -41,6 +49,8 @@ __all__ = [
     "claim",
     "error_rate",
     "floored_log",
+    "frechet_distance",
+    "gaussian_distance",
     "kl_oracle_unlearned",
     "kl_unlearned_oracle",
     "klom",

@@ -4,6 +4,7 @@ from erasable.metrics.functional._accuracy import accuracy, accuracy_gap, error_
 from erasable.metrics.functional._attack import Estimate
 from erasable.metrics.functional._claim import ClaimBounds, claim
 from erasable.metrics.functional._floor import floored_log
+from erasable.metrics.functional._frechet import frechet_distance, gaussian_distance
 from erasable.metrics.functional._kl import kl_oracle_unlearned, kl_unlearned_oracle
 from erasable.metrics.functional._klom import MarginDivergence, klom
 from erasable.metrics.functional._margins import margins
@@ -23,6 +24,8 @@ __all__ = [
     "claim",
     "error_rate",
     "floored_log",
+    "frechet_distance",
+    "gaussian_distance",
     "kl_oracle_unlearned",
     "kl_unlearned_oracle",
     "klom",
