@@ -1,5 +1,7 @@
 """The generator: drawing, forgetting, remembering, saving, and what it refuses."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from erasable import DDPM, GMM, SPMGenerator, load
 from erasable.diffusion import MemoryUNet, make_scheduler
 from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
+from erasable.models import _consistency
 from models.generation_toys import QUARTERS, SMALL, Eye, brightest, generator, quarters, twin
 
 ALL = list(QUARTERS) * 2
@@ -52,28 +55,20 @@ def test_swapping_the_rows_of_two_classes_swaps_what_is_drawn(learnt):
     assert np.mean([swapped[a] == b for a, b in zip(asked, found, strict=True)]) > 0.9
 
 
-def test_a_class_that_was_never_trained_is_drawn_from_its_rows(learnt):
+def test_a_label_that_was_never_trained_is_drawn_from_its_rows(learnt):
     X, _ = quarters(64, seed=5)
-    both = np.maximum(X[:16:4], X[3:19:4])  # a and d at once: two bright quarters
-    learnt_copy = load_copy(learnt)
-    learnt_copy.remember(both, ["new"] * len(both), ids=[f"new-{i}" for i in range(len(both))])
-    images = drawn(learnt_copy, ["new"] * 8, steps=20)
-    means = images[:, 0].reshape(-1, 2, 4, 2, 4).mean(axis=(2, 4)).reshape(-1, 4).mean(axis=0)
-    assert min(means[0], means[3]) > max(means[1], means[2])
+    model = copy.deepcopy(learnt)
+    model.remember(X[3::4], ["new"] * 16, ids=[f"new-{i}" for i in range(16)])
+    assert brightest(drawn(model, ["new"] * 8, steps=20)) == ["d"] * 8
 
 
-def test_consistency_is_noted_while_it_learns():
-    model = SPMGenerator(**{**SMALL, "steps": 500, "batch_size": 8, "channels": (4, 4)})
+def test_consistency_is_noted_while_it_learns(monkeypatch):
+    monkeypatch.setattr(_consistency, "_EVERY", 100)
+    model = SPMGenerator(**{**SMALL, "steps": 100, "batch_size": 8, "channels": (4, 4)})
     model.fit(*quarters(16), judge=Eye())
     noted = [entry["consistency"] for entry in model.history_ if "consistency" in entry]
     assert len(noted) == 1
     assert 0 <= noted[0] <= 1
-
-
-def load_copy(model):
-    import copy
-
-    return copy.deepcopy(model)
 
 
 # -- forgetting --------------------------------------------------------------------------------
@@ -211,7 +206,7 @@ def test_votes_name_rows_of_the_asked_class_and_sum_to_one():
     np.testing.assert_allclose(votes.weights.sum(axis=1) + votes.rest, 1)
     np.testing.assert_allclose(votes.patches.sum(axis=(2, 3)), votes.weights)
     assert (np.diff(votes.weights, axis=1) <= 0).all()
-    np.testing.assert_allclose(votes.rest, 0, atol=1e-9)  # a class has 16 rows
+    np.testing.assert_allclose(votes.rest, 0, atol=1e-6)  # a class has 16 rows
 
 
 def test_a_forgotten_row_has_no_vote():
@@ -292,9 +287,9 @@ def test_a_foreign_directory_is_refused(tmp_path):
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path):
     X, y = quarters(64)
     options = {**SMALL, "dropout": 0.1, "augmentation": "crop"}
-    whole = SPMGenerator(**options, steps=250).fit(X, y)
-    SPMGenerator(**options, steps=200, checkpoint=tmp_path).fit(X, y)
-    resumed = SPMGenerator(**options, steps=250, checkpoint=tmp_path).fit(X, y)
+    whole = SPMGenerator(**options, steps=130).fit(X, y)
+    SPMGenerator(**options, steps=100, checkpoint=tmp_path).fit(X, y)
+    resumed = SPMGenerator(**options, steps=130, checkpoint=tmp_path).fit(X, y)
     assert resumed.weights_digest == whole.weights_digest
     assert [entry["loss"] for entry in resumed.history_] == [e["loss"] for e in whole.history_]
 
@@ -376,9 +371,9 @@ def test_an_empty_memory_is_refused():
 
 def test_the_twin_draws_and_resumes(tmp_path):
     X, y = quarters(64)
-    whole = DDPM(**SMALL, steps=150).fit(X, y)
+    whole = DDPM(**SMALL, steps=110).fit(X, y)
     DDPM(**SMALL, steps=100, checkpoint=tmp_path).fit(X, y)
-    resumed = DDPM(**SMALL, steps=150, checkpoint=tmp_path).fit(X, y)
+    resumed = DDPM(**SMALL, steps=110, checkpoint=tmp_path).fit(X, y)
     np.testing.assert_array_equal(drawn(resumed), drawn(whole))
     with pytest.raises(RowIdError, match="but got 'z'"):
         drawn(whole, ["z"])

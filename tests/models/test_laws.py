@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 
 from conformance import DeletionLaws, Scene, ToyRow, columns, scenes
 from erasable import KNNClassifier, SPMClassifier, load
-from models.toys import TINY, blobs
+from models.toys import TINY, blobs, whole_labels
 
 _START = [63.5, -63.25, 63.125, 62.5]
 
@@ -23,15 +22,6 @@ _EXEMPT = {
 _RESCALES = "check_forgetting_a_class_only_rescales_the_others_when_read"
 _NEIGHBOURS = {**_EXEMPT, _RESCALES: "where a class leaves, rows farther off become neighbours"}
 _GAUSSIAN = {**_EXEMPT, _RESCALES: "a class that leaves takes its share of the covariance along"}
-
-
-def _whole(scene):
-    """Put a whole number in the place of each label with a fraction."""
-
-    def change(rows):
-        return tuple(replace(row, label=2.0) if row.label == 0.5 else row for row in rows)
-
-    return replace(scene, rows=change(scene.rows), shuffled=change(scene.shuffled))
 
 
 class ClassifierLaws(DeletionLaws):
@@ -50,7 +40,7 @@ class ClassifierLaws(DeletionLaws):
     @classmethod
     def scenes(cls):
         # A column of floats with a fraction is a regression target to scikit-learn: refused.
-        return scenes(cls.dim).map(_whole)
+        return scenes(cls.dim).map(whole_labels)
 
     def start(self):
         """Return an estimator that is set up but holds no row."""

@@ -1,6 +1,7 @@
 """Small models and rows for the tests of models, store and command line."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -62,3 +63,15 @@ def forget_keys():
     """Make the process look like a new one, which has only the keys on disk."""
     keyring._known = {}
     keyring._active = None
+
+
+def whole_labels(scene):
+    """Put a whole number in the place of each label with a fraction.
+
+    A column of floats with a fraction is a regression target to scikit-learn: refused.
+    """
+
+    def change(rows):
+        return tuple(replace(row, label=2.0) if row.label == 0.5 else row for row in rows)
+
+    return replace(scene, rows=change(scene.rows), shuffled=change(scene.shuffled))

@@ -1,6 +1,6 @@
 """Denoising networks that read rows, and their twins; needs the extra ``diffusion``."""
 
-from erasable.diffusion._losses import NULL, Branch, ClassLoss, Labels, MemoryLoss
+from erasable.diffusion._losses import NULL, Branch, ClassLoss, Labels, MemoryLoss, dropped
 from erasable.diffusion._noise import TIMESTEPS, add_noise, make_scheduler
 from erasable.diffusion._sampling import (
     Sampling,
@@ -29,6 +29,7 @@ __all__ = [
     "class_predictor",
     "denoise",
     "draw_noise",
+    "dropped",
     "guided",
     "make_scheduler",
     "memory_predictor",

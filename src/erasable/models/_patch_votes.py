@@ -91,5 +91,9 @@ def _heaviest(
         ids[place], labels[place] = record.id, record.label
     patches = np.take_along_axis(votes, order[:, :, None], axis=1)
     return PatchVotes(
-        ids, labels, weights, 1 - weights.sum(axis=1), patches.reshape(*order.shape, *grid)
+        ids,
+        labels,
+        weights,
+        (1 - weights.sum(axis=1)).clip(min=0),
+        patches.reshape(*order.shape, *grid),
     )

@@ -1,0 +1,89 @@
+"""Selective Amnesia: refit the forgotten label to noise while the rest is held in place."""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import torch
+
+from erasable.baselines.generation._base import DiffusionMethod, DiffusionRun
+from erasable.diffusion import TIMESTEPS
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SelectiveAmnesia(DiffusionMethod):
+    """Continual learning: the label means noise from now on; weights that matter resist.
+
+    Images that the original draws stand for the other classes, so no retained row is read.
+
+    Attributes:
+        per_class: Images that the original draws of each class.
+        fisher_images: Of those, how many the Fisher information is estimated from.
+        fisher_steps: Time steps per image there; gradients are summed over them, then squared.
+        elastic: Weight of moving away from the original's weights.
+        replay: Weight of the loss on drawn images of other classes.
+    """
+
+    name: ClassVar[str] = "sa"
+
+    steps: int = 20_000
+    per_class: int = 500
+    fisher_images: int = 5000
+    fisher_steps: int = TIMESTEPS
+    elastic: float = 10.0
+    replay: float = 1.0
+
+    def prepare(self, run: DiffusionRun) -> None:
+        """Draw images of all classes, and estimate which weights they need."""
+        task = run.task
+        with task.account.part("drawing"):
+            classes = torch.arange(task.count).repeat_interleave(self.per_class)
+            images = task.draw(classes, self.seed)
+        run.kept["images"], run.kept["classes"] = images, classes
+        run.kept["others"] = (classes != task.target).nonzero()[:, 0]
+        run.kept["start"] = [p.detach().clone() for p in run.parameters]
+        with task.account.part("fisher"):
+            run.kept["fisher"] = self._fisher(run)
+
+    def step(self, run: DiffusionRun, step: int, steps: int) -> float:
+        """Denoise noise under the forgotten label, drawn images under theirs."""
+        task, kept = run.task, run.kept
+        size = self.batch_size
+        places = kept["others"][
+            torch.randint(len(kept["others"]), (size,), generator=run.generator)
+        ]
+        images = kept["images"][places].to(run.device)
+        blank = 2 * torch.rand(images.shape, generator=run.generator).to(run.device) - 1
+        target = torch.full((size,), task.target, device=run.device)
+        timesteps = torch.randint(TIMESTEPS, (size,), generator=run.generator).to(run.device)
+        both = torch.cat([blank, images])
+        noisy, noise = run.noisy_at(both, timesteps.repeat(2))
+        told = torch.cat([target, kept["classes"][places].to(run.device)])
+        losses = run.losses(run.network(noisy, timesteps.repeat(2), told), noise)
+        forget, replay = losses.chunk(2)
+        away = sum(
+            (fisher * (p - start).square()).sum()
+            for p, start, fisher in zip(run.parameters, kept["start"], kept["fisher"], strict=True)
+        )
+        return run.descend(forget.mean() + self.replay * replay.mean() + self.elastic * away)
+
+    def _fisher(self, run: DiffusionRun) -> list[torch.Tensor]:
+        """Average squared gradients over images, each summed over time steps."""
+        images, classes = run.kept["images"], run.kept["classes"]
+        count = min(self.fisher_images, len(images))
+        chosen = torch.randperm(len(images), generator=run.generator)[:count]
+        times = torch.linspace(0, TIMESTEPS - 1, self.fisher_steps).round().long().to(run.device)
+        total = [torch.zeros_like(p) for p in run.parameters]
+        run.network.eval()
+        for place in chosen.tolist():
+            slopes = [torch.zeros_like(p) for p in run.parameters]
+            for part in torch.split(times, self.batch_size):
+                image = images[place : place + 1].to(run.device).expand(len(part), -1, -1, -1)
+                noisy, noise = run.noisy_at(image, part)
+                told = classes[place : place + 1].to(run.device).expand(len(part))
+                loss = run.losses(run.network(noisy, part, told), noise).sum()
+                for slope, more in zip(slopes, run.gradients(loss), strict=True):
+                    slope += more
+            for kept, slope in zip(total, slopes, strict=True):
+                kept += slope.square() / count
+        return total

@@ -1,0 +1,87 @@
+"""Unlearn a class of a diffusion model by a method of choice."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from erasable.baselines._base import Budget, Unlearned
+from erasable.baselines.generation._base import DiffusionMethod, DiffusionTask
+from erasable.baselines.generation._erasediff import EraseDiff
+from erasable.baselines.generation._salun import DiffusionSalUn
+from erasable.baselines.generation._selective_amnesia import SelectiveAmnesia
+from erasable.baselines.generation._sfron import SFRon
+from erasable.data import Split
+from erasable.errors import ArgumentError, listing
+from erasable.models import DDPM
+from erasable.training import Inputs
+from erasable.typing import Label
+
+DIFFUSION_METHODS: dict[str, type[DiffusionMethod]] = {
+    method.name: method for method in (SelectiveAmnesia, DiffusionSalUn, SFRon, EraseDiff)
+}
+"""Methods by name, in the order of the paper's table."""
+
+
+def get_diffusion_method(name: str, **settings: Any) -> DiffusionMethod:
+    """Return a method by name, with settings."""
+    if name not in DIFFUSION_METHODS:
+        raise ArgumentError(
+            f"Expected a method among {listing(DIFFUSION_METHODS)}, but got {name!r}."
+        )
+    return DIFFUSION_METHODS[name](**settings)
+
+
+def unlearn_class(
+    original: DDPM,
+    rows: Split,
+    label: Label,
+    method: DiffusionMethod,
+    *,
+    budget: Budget | None = None,
+    verbose: bool = False,
+) -> Unlearned:
+    """Make a copy of a diffusion model forget a class; the original stays as it is.
+
+    Args:
+        original: A fitted diffusion model.
+        rows: What it was trained on.
+        label: The class to forget.
+        method: How.
+        budget: What may be spent; ``epochs`` is taken as a number of steps.
+        verbose: Show progress.
+    """
+    target = int(original.places([label])[0])
+    is_forgotten = np.array([type(y) is type(label) and y == label for y in rows.y.tolist()])
+    forget, retain = rows.where(is_forgotten), rows.where(~is_forgotten)
+    if not len(retain):
+        raise ArgumentError("Expected rows of other classes to keep, but got none.")
+    model = copy.deepcopy(original)
+
+    def draw(classes: Tensor, seed: int) -> Tensor:
+        labels = [original.labels_[int(place)] for place in classes]
+        generator = torch.Generator().manual_seed(seed)
+        return 2 * torch.from_numpy(original.sample(labels, generator=generator)) - 1
+
+    task = DiffusionTask(
+        network=model.network_,
+        forget=Inputs(np.asarray(forget.X)),
+        retain=Inputs(np.asarray(retain.X)),
+        retain_classes=original.places(retain.y.tolist()),
+        target=target,
+        count=len(original.labels_),
+        draw=draw,
+        budget=budget or Budget(),
+        verbose=verbose,
+    )
+    method.edit(task)
+    return Unlearned(
+        model=model,
+        method=method.name,
+        settings=method.settings,
+        account=task.account,
+        figures=task.figures,
+        is_complete=task.is_complete,
+    )

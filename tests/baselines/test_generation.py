@@ -1,0 +1,196 @@
+"""Unlearning a class of a diffusion model: identities, masks, and what each method should do."""
+
+import numpy as np
+import pytest
+import torch
+
+from erasable import DDPM
+from erasable.baselines import Budget, DivergedError
+from erasable.baselines.generation import (
+    DIFFUSION_METHODS,
+    DiffusionRun,
+    DiffusionTask,
+    SelectiveAmnesia,
+    get_diffusion_method,
+    unlearn_class,
+)
+from erasable.data import Split
+from erasable.errors import ArgumentError, RowIdError
+from erasable.training import Inputs
+from models.generation_toys import QUARTERS, SMALL, brightest, quarters
+
+SHORT = {
+    "sa": {"steps": 3, "per_class": 4, "fisher_images": 3, "fisher_steps": 5},
+    "salun": {"steps": 3},
+    "sfron": {"steps": 3},
+    "erasediff": {"steps": 3, "rounds": 2, "inner_steps": 2},
+}
+every = pytest.mark.parametrize("name", list(DIFFUSION_METHODS))
+
+
+def rows(count=128):
+    X, y = quarters(count)
+    return Split(X, np.array(y, object), ids=[str(i) for i in range(count)])
+
+
+@pytest.fixture(scope="module")
+def original():
+    """A diffusion model that draws what it is asked for."""
+    model = DDPM(**{**SMALL, "steps": 300, "learning_rate": 2e-3, "average": 0.98})
+    return model.fit(*quarters(256))
+
+
+def weights(model):
+    return {name: tensor.clone() for name, tensor in model.network_.state_dict().items()}
+
+
+def same(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def drawn(model, labels, steps=20):
+    generator = torch.Generator().manual_seed(0)
+    return model.sample(labels, num_inference_steps=steps, generator=generator)
+
+
+@every
+@pytest.mark.parametrize("nothing", [{"steps": 0}, {"learning_rate": 0.0}])
+def test_nothing_to_do_returns_the_original(original, name, nothing):
+    method = get_diffusion_method(name, **{**SHORT[name], **nothing})
+    found = unlearn_class(original, rows(), "b", method)
+    assert same(weights(found.model), weights(original))
+
+
+@every
+def test_the_original_is_never_changed(original, name):
+    before = weights(original)
+    found = unlearn_class(original, rows(), "b", get_diffusion_method(name, **SHORT[name]))
+    assert same(weights(original), before)
+    assert not same(weights(found.model), before)
+    assert found.account.seconds > 0
+
+
+@every
+def test_the_same_seed_gives_the_same_weights(original, name):
+    method = get_diffusion_method(name, **SHORT[name])
+    first, second = (unlearn_class(original, rows(), "b", method).model for _ in range(2))
+    assert same(weights(first), weights(second))
+
+
+def test_weights_outside_the_mask_stay_to_the_bit(original):
+    method = get_diffusion_method("salun", steps=5, share=0.3)
+    found = weights(unlearn_class(original, rows(), "b", method).model)
+    before = weights(original)
+    is_same = torch.cat([(found[n] == before[n]).flatten() for n in before])
+    assert 0.699 < is_same.float().mean() < 0.8
+
+
+def task_of(original, **options):
+    """Return a task on a copy of the original's network."""
+    data = rows()
+    is_b = np.array([label == "b" for label in data.y])
+    places = original.places(data.y[~is_b].tolist())
+    import copy
+
+    return DiffusionTask(
+        copy.deepcopy(original.network_),
+        Inputs(data.X[is_b]),
+        Inputs(data.X[~is_b]),
+        places,
+        1,
+        4,
+        lambda classes, seed: torch.zeros(len(classes), 1, 8, 8),
+        **options,
+    )
+
+
+def test_the_fisher_information_sums_over_time_steps_before_it_squares(original):
+    method = SelectiveAmnesia(per_class=1, fisher_images=1, fisher_steps=3, batch_size=2, steps=1)
+    run = DiffusionRun(method, task_of(original))
+    image = torch.rand(1, 1, 8, 8) * 2 - 1
+    run.kept.update(images=image, classes=torch.tensor([2]))
+    found = method._fisher(run)
+    again = DiffusionRun(method, task_of(original))
+    torch.randperm(1, generator=again.generator)  # what chose the image
+    slopes = [torch.zeros_like(p) for p in again.parameters]
+    again.network.eval()
+    for times in (torch.tensor([0, 500]), torch.tensor([999])):
+        noisy, noise = again.noisy_at(image.expand(len(times), -1, -1, -1), times)
+        seen = again.network(noisy, times, torch.full((len(times),), 2))
+        loss = 3072 * ((seen - noise) ** 2).flatten(1).mean(dim=1).sum()
+        for slope, more in zip(slopes, again.gradients(loss), strict=True):
+            slope += more
+    for ours, slope in zip(found, slopes, strict=True):
+        torch.testing.assert_close(ours, slope**2, rtol=1e-3, atol=1e-3)
+
+
+def test_salun_turns_the_class_into_the_next_one(original):
+    method = get_diffusion_method("salun", steps=120, learning_rate=1e-3, batch_size=32)
+    model = unlearn_class(original, rows(), "b", method).model
+    found = brightest(drawn(model, ["b"] * 16))
+    assert np.mean([label == "c" for label in found]) > 0.7
+    others = [label for label in QUARTERS if label != "b"] * 6
+    kept = brightest(drawn(model, others))
+    assert np.mean([a == b for a, b in zip(others, kept, strict=True)]) > 0.7
+
+
+def test_selective_amnesia_turns_the_class_into_noise(original):
+    method = get_diffusion_method(
+        "sa", steps=200, learning_rate=2e-3, batch_size=32, per_class=32, elastic=1e-6, **_FISHER
+    )
+    model = unlearn_class(original, rows(), "b", method).model
+    contrast = [_contrast(drawn(model, [label] * 16)) for label in ("b", "a")]
+    assert contrast[0] < 0.5 * contrast[1]
+
+
+_FISHER = {"fisher_images": 8, "fisher_steps": 10}
+
+
+def _contrast(images):
+    means = images[:, 0].reshape(-1, 2, 4, 2, 4).mean(axis=(2, 4)).reshape(-1, 4)
+    return float((means.max(axis=1) - means.min(axis=1)).mean())
+
+
+@pytest.mark.parametrize("name", ["sfron", "erasediff"])
+def test_the_class_is_drawn_less_often(original, name):
+    settings = {"steps": 60, "learning_rate": 1e-3, "batch_size": 32}
+    if name == "erasediff":
+        settings |= {"rounds": 2, "inner_steps": 5, "weight": 1.0}
+    model = unlearn_class(original, rows(), "b", get_diffusion_method(name, **settings)).model
+    asked = ["b"] * 16
+    before = np.mean([label == "b" for label in brightest(drawn(original, asked))])
+    after = np.mean([label == "b" for label in brightest(drawn(model, asked))])
+    assert before > 0.9
+    assert after < 0.7
+
+
+def test_a_weight_by_agreement_is_never_negative(original):
+    method = get_diffusion_method("erasediff", **{**SHORT["erasediff"], "weight": -1.0})
+    run = DiffusionRun(method, task_of(original))
+    loss = run.denoising_loss(*run.retain_batch())
+    assert method._weight(run, loss, loss) == 0  # they agree wholly
+    assert method._weight(run, loss, -loss) == pytest.approx(1.1)
+
+
+def test_a_budget_of_time_ends_an_edit(original):
+    method = get_diffusion_method("salun", steps=10_000)
+    found = unlearn_class(original, rows(), "b", method, budget=Budget(seconds=0.2))
+    assert not found.is_complete
+
+
+def test_divergence_is_told(original):
+    method = get_diffusion_method("sfron", steps=20, learning_rate=1e30)
+    with pytest.raises(DivergedError, match="sfron has diverged"):
+        unlearn_class(original, rows(), "b", method)
+
+
+def test_what_cannot_be_is_refused(original):
+    with pytest.raises(ArgumentError, match="'sa', 'salun', 'sfron', 'erasediff'"):
+        get_diffusion_method("magic")
+    with pytest.raises(ArgumentError, match="steps to be an int"):
+        get_diffusion_method("sa", steps=-1)
+    with pytest.raises(RowIdError, match="but got 'z'"):
+        unlearn_class(original, rows(), "z", get_diffusion_method("salun"))
+    only = rows().where(np.array([label == "b" for label in rows().y]))
+    with pytest.raises(ArgumentError, match="other classes"):
+        unlearn_class(original, only, "b", get_diffusion_method("salun", steps=1))
