@@ -7,6 +7,7 @@ from erasable.data._digits import load_digits
 from erasable.data._get import get_dataset
 from erasable.data._lazy import LazyImages
 from erasable.data._load import load_dataset
+from erasable.data._shrink import shrunk
 from erasable.data._split import Dataset, Split
 from erasable.data._table import Columns
 
@@ -23,4 +24,5 @@ __all__ = [
     "load_dataset",
     "load_digits",
     "read_arrays",
+    "shrunk",
 ]
