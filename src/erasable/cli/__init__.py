@@ -12,10 +12,12 @@ from erasable.cli._data import data_app
 from erasable.cli._demo import demo
 from erasable.cli._find import find
 from erasable.cli._forget import forget
+from erasable.cli._generation import ddpm, erasediff, label_perm, std_ddpm
 from erasable.cli._info import info
 from erasable.cli._predict import predict
 from erasable.cli._purge import purge
 from erasable.cli._remember import remember
+from erasable.cli._sample import sample
 from erasable.cli._tables import tables_app
 from erasable.cli._train import train
 from erasable.cli._unlearning import cls_cifar, cls_imagenet, cls_random, gnn, sequence, tradeoff
@@ -30,9 +32,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, predict, votes, forget, remember, find, info, audit, purge):
+for command in (demo, train, predict, votes, forget, remember, find, sample, info, audit, purge):
     app.command()(command)
 for table in (cls_cifar, cls_random, cls_imagenet, gnn, sequence, tradeoff):
+    tables_app.command(table.__name__)(table)
+for table in (std_ddpm, ddpm, label_perm, erasediff):
     tables_app.command(table.__name__)(table)
 app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")

@@ -50,6 +50,7 @@ __all__ = [
     "preset",
     "provenance_of",
     "read_embedded",
+    "require_diffusion",
 ]
 
 _GENERATION = {

@@ -184,6 +184,12 @@ class Generators:
             self._held = {key: self._trained(kind, seed, without)}
         return self._held[key]
 
+    def fresh(self, kind: str, seed: int) -> Any:
+        """Return an original that may be changed: the next one that is asked for is another."""
+        model = self.model(kind, seed)
+        self._held = {}
+        return model
+
     def training_seconds(self, kind: str, seed: int, *, without: Label | None = None) -> float:
         """Return how long a training took; across interruptions."""
         return seconds_spent(self._weights(kind, seed, without))
@@ -274,8 +280,7 @@ class Generators:
         settings = {**self.run_settings("deleted samples", kind, seed), "without": label}
 
         def make() -> Drawn:
-            model = self.model(kind, seed)
-            self._held = {}  # it is changed
+            model = self.fresh(kind, seed)
             start = time.perf_counter()
             model.forget(classes=[label])
             seconds = time.perf_counter() - start
