@@ -36,8 +36,8 @@ for command in (demo, train, predict, votes, forget, remember, find, sample, inf
     app.command()(command)
 for table in (cls_cifar, cls_random, cls_imagenet, gnn, sequence, tradeoff):
     tables_app.command(table.__name__)(table)
-for table in (std_ddpm, ddpm, label_perm, erasediff):
-    tables_app.command(table.__name__)(table)
+for drawn in (std_ddpm, ddpm, label_perm, erasediff):
+    tables_app.command(drawn.__name__)(drawn)
 app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")
 app.add_typer(bench_app, name="bench")

@@ -7,7 +7,7 @@ from erasable.data._digits import load_digits
 from erasable.data._get import get_dataset
 from erasable.data._lazy import LazyImages
 from erasable.data._load import load_dataset
-from erasable.data._shrink import shrunk
+from erasable.data._shrink import in_bytes, shrunk
 from erasable.data._split import Dataset, Split
 from erasable.data._table import Columns
 
@@ -20,6 +20,7 @@ __all__ = [
     "data_folder",
     "describe_dataset",
     "get_dataset",
+    "in_bytes",
     "known_datasets",
     "load_dataset",
     "load_digits",

@@ -24,6 +24,24 @@ def shrunk(data: Dataset, side: int) -> Dataset:
     return replace(data, name=name, train=_shrunk(data.train, side), test=test)
 
 
+def in_bytes(data: Dataset) -> Dataset:
+    """Return a data set whose images, numbers from 0 to 1, are rounded to bytes; or as it is."""
+    test = None if data.test is None else _in_bytes(data.test)
+    return replace(data, train=_in_bytes(data.train), test=test)
+
+
+def _in_bytes(rows: Split) -> Split:
+    if rows.X.dtype == np.uint8:
+        return rows
+    images = np.asarray(rows.X)
+    if images.ndim not in (3, 4) or images.min() < 0 or images.max() > 1:
+        raise ArgumentError(
+            f"Expected images of bytes, or of numbers from 0 to 1, but got {images.dtype} of shape "
+            f"{images.shape} from {images.min():.3g} to {images.max():.3g}."
+        )
+    return replace(rows, X=np.round(255 * images).astype(np.uint8))
+
+
 def _shrunk(rows: Split, side: int) -> Split:
     images = np.asarray(rows.X)
     if images.ndim not in (3, 4) or images.dtype != np.uint8:

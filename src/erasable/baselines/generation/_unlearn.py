@@ -67,8 +67,8 @@ def unlearn_class(
 
     task = DiffusionTask(
         network=model.network_,
-        forget=Inputs(np.asarray(forget.X)),
-        retain=Inputs(np.asarray(retain.X)),
+        forget=_inputs(original, forget),
+        retain=_inputs(original, retain),
         retain_classes=original.places(retain.y.tolist()),
         target=target,
         count=len(original.labels_),
@@ -85,3 +85,10 @@ def unlearn_class(
         figures=task.figures,
         is_complete=task.is_complete,
     )
+
+
+def _inputs(original: DDPM, rows: Split) -> Inputs:
+    """Return images as the model takes them; none if there are none."""
+    if not len(rows):
+        return Inputs(np.zeros((0, *original.input_shape_), np.float32))
+    return original._check_inputs(rows.X, reset=False)

@@ -13,7 +13,7 @@ import torch
 from erasable.baselines.generation import DiffusionMethod, unlearn_class
 from erasable.bench._references import ORACLES
 from erasable.bench._runs import Run, Runs, data_settings
-from erasable.data import Dataset, Split, shrunk
+from erasable.data import Dataset, Split, in_bytes, shrunk
 from erasable.errors import ArgumentError, listing
 from erasable.files import write_atomically
 from erasable.metrics import ClassifierFeatures, FeatureNetwork, frechet_distance
@@ -113,6 +113,7 @@ class Generators:
         if scale not in GENERATION:
             raise ArgumentError(f"Expected preset {listing(GENERATION)}, but got {scale!r}.")
         self.settings = GENERATION[scale]
+        data = in_bytes(data)
         self.data = data if max(data.train.X.shape[1:3]) == self.side else shrunk(data, self.side)
         if self.data.test is None:
             raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
