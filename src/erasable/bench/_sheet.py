@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -123,14 +124,14 @@ class Sheet:
 
     def show(self, console: Console) -> None:
         """Print the table to a terminal."""
-        table = Table(title=self.title, title_justify="left")
+        table = Table(title=Text(self.title), title_justify="left")
         for place, word in enumerate(self.header):
-            table.add_column(word, justify="right" if place else "left", overflow="fold")
+            table.add_column(Text(word), justify="right" if place else "left", overflow="fold")
         for row in self.rows:
-            table.add_row(*map(_text, row))
+            table.add_row(*(Text(_text(entry)) for entry in row))
         console.print(table)
         for note in self.notes:
-            console.print(note)
+            console.print(note, markup=False)
 
 
 def _text(entry: Entry) -> str:

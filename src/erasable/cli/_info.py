@@ -23,17 +23,14 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
     from erasable.models import load
 
     classifier = load(model)
-    memory, network = classifier.memory, classifier.network_
+    memory = classifier.memory
     sources = classifier.provenance_.sources
-    parameters = classifier.get_params(deep=False)
     document = {
         "kind": type(classifier).__name__,
         "rows": len(memory),
         "classes": memory.classes,
         "dim": memory.dim,
-        "encoder": network.encoder.name,
-        "set_encoder": None if network.set_encoder is None else network.set_encoder.name,
-        **_reading(parameters),
+        **_network(classifier),
         "input_shape": list(classifier.input_shape_),
         "digest": memory.digest,
         "weights_digest": classifier.weights_digest,
@@ -52,6 +49,19 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
         lines.append(f"{'data':15} {_split(classifier.data_)}")
     lines.append(f"{'trained on':15} {trained}")
     emit(document, as_json=as_json, lines=[*lines, *map(_copy, classifier.copies())])
+
+
+def _network(model: Any) -> dict[str, Any]:
+    """Return what a network is, and how it reads the memory."""
+    network, parameters = model.network_, model.get_params(deep=False)
+    if not hasattr(network, "encoder"):
+        names = ("channels", "layers", "branch", "labels", "rows_per_class")
+        return {name: parameters[name] for name in names}
+    return {
+        "encoder": network.encoder.name,
+        "set_encoder": None if network.set_encoder is None else network.set_encoder.name,
+        **_reading(parameters),
+    }
 
 
 def _split(record: dict[str, Any]) -> str:

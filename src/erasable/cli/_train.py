@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from erasable.cli._common import AsJson, chosen, emit, is_arrays, read_rows, say
+from erasable.cli._train_generator import train_generator
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -39,8 +40,15 @@ def train(
         typer.Option(help="tiny, laptop, paper or exact: settings for what you did not set."),
     ] = None,
     kind: Annotated[
-        str, typer.Option(help="spm: rows vote as trained; knn: nearest rows vote equally.")
+        str,
+        typer.Option(
+            help="spm: rows vote as trained; knn: nearest rows vote equally; generator: images are "
+            "drawn from rows."
+        ),
     ] = "spm",
+    steps: Annotated[
+        int | None, typer.Option(help="generator: training steps; default: the preset's.")
+    ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -127,7 +135,18 @@ def train(
       erasable train model rows.npz --init pretrained-model --encoder-lr-factor 0.1
       erasable train --data cifar10 --preset laptop
       erasable train model cifar10 --preset exact --embedding-cache embeddings
+      erasable train model digits --kind generator --preset tiny
     """
+    if kind == "generator":
+        train_generator(
+            model,
+            _name(data, data_option),
+            preset=preset or "laptop",
+            given={"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate},
+            seed=seed,
+            as_json=as_json,
+        )
+        return
     from erasable.errors import StoreError
     from erasable.store import ModelDirectory
 
@@ -207,15 +226,19 @@ def train(
     )
 
 
+def _name(data: str | None, data_option: str | None) -> str:
+    if (data is None) == (data_option is None):
+        raise ArgumentError("Expected what to train on once: as DATA or with --data.")
+    return str(data or data_option)
+
+
 def _rows(
     data: str | None, data_option: str | None, test: str | None
 ) -> "tuple[Arrays, Arrays | None, dict[str, Any] | None]":
     """Return rows to train on, rows to measure on if there are any, and the record of a split."""
     from erasable.data import Arrays, load_dataset
 
-    if (data is None) == (data_option is None):
-        raise ArgumentError("Expected what to train on once: as DATA or with --data.")
-    name = str(data or data_option)
+    name = _name(data, data_option)
     held_out = None if test is None else read_rows(test, "test", needs_labels=True)
     if is_arrays(name) or held_out is not None:
         return read_rows(name, "train", needs_labels=True), held_out, None
@@ -256,7 +279,7 @@ def _new(kind: str, **options: Any) -> "MemoryClassifier":
 
     kinds: dict[str, type[MemoryClassifier]] = {"spm": SPMClassifier, "knn": KNNClassifier}
     if kind not in kinds:
-        raise ArgumentError(f"Expected --kind spm or knn, but got {kind!r}.")
+        raise ArgumentError(f"Expected --kind spm, knn or generator, but got {kind!r}.")
     classifier = kinds[kind]()
     classifier.set_params(**chosen(classifier, **options))
     return classifier

@@ -1,0 +1,78 @@
+"""Additive fusion of 64 patches of queries with the patches of 1,024 rows of the paper's size.
+
+256 hidden units, 16 patches per row, float32; forward alone, and forward with gradients. The naive
+form keeps queries × chunk × hidden numbers; it is measured at several chunk sizes, and the best one
+counts. Alternating order in one run, median of 5 rounds after 1 to warm up. Compiling is not
+counted. Memory: largest that is held beyond inputs and outputs.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from erasable.fusion import additive_attention, get_kernels
+
+ROUNDS, WARM_UP = 5, 1
+QUERIES, ROWS, HIDDEN = 64, 1024 * 16, 256
+CHUNKS = (16, 32, 64, 128, 256)
+
+
+def naive(queries: Tensor, rows: Tensor, weight: Tensor, chunk: int) -> Tensor:
+    """Mix rows as the formula says, a chunk of rows at a time."""
+    scores = [
+        torch.relu(queries[:, None] + rows[None, start : start + chunk]) @ weight
+        for start in range(0, len(rows), chunk)
+    ]
+    return torch.cat(scores, dim=1).softmax(dim=1) @ rows
+
+
+def seconds(mix: Callable[..., Tensor], *, has_gradient: bool) -> float:
+    """Time one mixture."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((QUERIES, HIDDEN), (ROWS, HIDDEN), (HIDDEN,))
+    parts = [torch.randn(shape, generator=generator) for shape in shapes]
+    for part in parts:
+        part.requires_grad_(has_gradient)
+    start = time.perf_counter()
+    with torch.set_grad_enabled(has_gradient):
+        mixed = mix(*parts)
+        if has_gradient:
+            mixed.square().sum().backward()
+    return time.perf_counter() - start
+
+
+def measure() -> list[str]:
+    """Return the lines of a Markdown table."""
+    cases: dict[str, Callable[..., Tensor]] = {
+        f"naive, chunks of {c}": lambda q, k, w, c=c: naive(q, k, w, c) for c in CHUNKS
+    }
+    for name in ("eager", "compiled"):
+        kernels = get_kernels(name)
+        cases[f"fused, {name}"] = lambda q, k, w, kernels=kernels: additive_attention(
+            q, k, w, kernels=kernels
+        )
+    lines = ["| case | forward ms | best naive / this | with gradients ms | best naive / this |"]
+    lines.append("|---|---:|---:|---:|---:|")
+    found: dict[str, list[float]] = {name: [] for name in cases}
+    for has_gradient in (False, True):
+        times: dict[str, list[float]] = {name: [] for name in cases}
+        for number in range(ROUNDS + WARM_UP):
+            order = list(cases) if number % 2 else list(reversed(cases))
+            for name in order:
+                times[name].append(seconds(cases[name], has_gradient=has_gradient))
+        for name in cases:
+            found[name].append(float(np.median(times[name][WARM_UP:])))
+    best = [min(v[i] for n, v in found.items() if n.startswith("naive")) for i in (0, 1)]
+    for name, (forward, both) in found.items():
+        lines.append(
+            f"| {name} | {1000 * forward:.0f} | {best[0] / forward:.2f} | {1000 * both:.0f} | "
+            f"{best[1] / both:.2f} |"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(measure()))
