@@ -5,7 +5,7 @@ from erasable.bench._demo import DemoResult, run_demo
 from erasable.bench._document import FORMS, Document, require_form
 from erasable.bench._exact import ExactSettings, run_exact
 from erasable.bench._exact_shadows import ExactShadows
-from erasable.bench._figures import share_png
+from erasable.bench._figures import share_png, teaser_figure
 from erasable.bench._gap import Gap, collect_gaps, run_gap
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._machine import machine
@@ -106,6 +106,7 @@ __all__ = [
     "share_png",
     "std_cls_document",
     "std_cls_page",
+    "teaser_figure",
     "tradeoff_document",
     "tune",
     "tuning_of",

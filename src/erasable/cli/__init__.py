@@ -10,6 +10,7 @@ from erasable.cli._audit import audit
 from erasable.cli._bench import bench_app
 from erasable.cli._data import data_app
 from erasable.cli._demo import demo
+from erasable.cli._figures import figures_app
 from erasable.cli._find import find
 from erasable.cli._forget import forget
 from erasable.cli._generation import ddpm, erasediff, label_perm, std_ddpm
@@ -41,6 +42,7 @@ for drawn in (std_ddpm, ddpm, label_perm, erasediff):
 app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")
 app.add_typer(bench_app, name="bench")
+app.add_typer(figures_app, name="figures")
 
 
 def _show_version(value: bool) -> None:

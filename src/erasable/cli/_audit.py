@@ -13,6 +13,7 @@ from erasable.cli._common import (
     Ids,
     ModelPath,
     emit,
+    load_classifier,
     readings,
     require_file,
     resolve,
@@ -52,11 +53,10 @@ def audit(
     from erasable.data import read_arrays
     from erasable.files import write_atomically
     from erasable.models import audit as audit_model
-    from erasable.models import load
 
     require_file(out)
     inputs = None if queries is None else read_arrays(queries).X
-    classifier = load(model)
+    classifier = load_classifier(model)
     found = audit_model(
         classifier,
         **_named(classifier.memory, ids, groups, classes),

@@ -125,6 +125,22 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
+def load_classifier(path: Path) -> Any:
+    """Return the classifier in a directory.
+
+    Raises:
+        ArgumentError: If the model there is a generator.
+    """
+    from erasable.models import load
+
+    model = load(path)
+    if not hasattr(model, "predict"):
+        raise ArgumentError(
+            f"Expected a classifier in {path}, but it holds a generator. Use 'erasable sample'."
+        )
+    return model
+
+
 def resolve(
     memory: "Memory", *, ids: list[str] | None, groups: list[str] | None, classes: list[str] | None
 ) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from erasable.cli._common import (
     ReadTemperature,
     chosen,
     emit,
+    load_classifier,
     read_rows,
     require_file,
     say,
@@ -50,11 +51,10 @@ def predict(
     import numpy as np
 
     from erasable.files import write_atomically
-    from erasable.models import load
 
     require_file(out)
     arrays = read_rows(data, "test")
-    classifier = load(model)
+    classifier = load_classifier(model)
     classifier.set_params(
         **chosen(
             classifier,

@@ -17,6 +17,7 @@ from erasable.cli._common import (
     ReadTemperature,
     chosen,
     emit,
+    load_classifier,
     read_rows,
     require_file,
     say,
@@ -74,7 +75,6 @@ def votes(
       erasable votes model train.npz --exclude-own
     """
     from erasable.files import write_atomically
-    from erasable.models import load
     from erasable.store import Copy, ModelDirectory
 
     if rows is not None and out is None:
@@ -84,7 +84,7 @@ def votes(
     pictures = None if rows is None else read_rows(rows, "train")
     if rows is not None and pictures is not None and pictures.ids is None:
         raise ArgumentError(f"Expected ids in {rows}, to tell which row each picture shows.")
-    classifier = load(model)
+    classifier = load_classifier(model)
     classifier.set_params(
         **chosen(
             classifier,

@@ -2,6 +2,7 @@
 
 from erasable.bench.generation._figures import before_and_after, first_of_each, image_grid
 from erasable.bench.generation._generators import GENERATION, SPM_VARIANTS, Generators
+from erasable.bench.generation._pipeline import pipeline_picture
 from erasable.bench.generation._tables import (
     METHODS,
     SIZES,
@@ -23,6 +24,7 @@ __all__ = [
     "first_of_each",
     "forgetting_document",
     "image_grid",
+    "pipeline_picture",
     "run_forgetting",
     "run_standard",
     "standard_document",

@@ -214,6 +214,12 @@ class Generators:
         model = SPMGenerator(**shared, **SPM_VARIANTS[kind])
         return model.fit(rows.X, labels, ids=rows.ids, judge=self.judge)
 
+    def pictures(self) -> dict[Any, Bytes]:
+        """Return the image of each training row by its id, channels first."""
+        images = np.asarray(self.train.X)
+        images = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
+        return dict(zip(self.train.ids, images, strict=True))
+
     def rows_without(self, label: Label) -> Split:
         """Return the training rows of all other classes."""
         return self.train.where(np.array([y != label for y in self.train.y.tolist()]))
