@@ -1,0 +1,170 @@
+"""Generation as a person would type it: train, sample, forget, tables, figures."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from erasable.bench.generation import GENERATION, METHODS
+from erasable.cli import main
+
+TINY = {
+    "side": 8,
+    "per_class": 3,
+    "mixtures": 2,
+    "network": {"channels": [8, 8], "layers": 1, "steps": 2, "batch_size": 16},
+}
+FEW = ("--data", "digits", "--preset", "tiny")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setitem(GENERATION, "tiny", TINY)
+    short = {
+        "sa": {"steps": 1, "per_class": 2, "fisher_images": 1, "fisher_steps": 2},
+        "salun": {"steps": 1},
+        "sfron": {"steps": 1},
+        "erasediff": {"steps": 1, "rounds": 1, "inner_steps": 1},
+    }
+    monkeypatch.setitem(METHODS, "tiny", short)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the entry point in this process: (exit code, output, errors)."""
+
+    def entry(*words):
+        monkeypatch.setattr(sys, "argv", ["erasable", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "240")
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return entry
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Return the directory of a generator that was trained by the command."""
+    path = tmp_path_factory.mktemp("generator") / "model"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(GENERATION, "tiny", TINY)
+        words = ["erasable", "train", str(path), "digits", "--kind", "generator"]
+        patch.setattr(sys, "argv", [*words, "--preset", "tiny"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    return path
+
+
+def pixels(path):
+    return np.asarray(Image.open(path).convert("L"))
+
+
+def test_sample_forget_and_sample_again(run, model, tmp_path):
+    first, second, third = (tmp_path / f"{name}.png" for name in "abc")
+    asked = ("sample", model, "--class", 7, "--n", 4, "--steps", 3)
+    assert run(*asked, "--out", first)[0] == 0
+    assert run(*asked, "--out", second)[0] == 0
+    np.testing.assert_array_equal(pixels(first), pixels(second))
+    assert run("forget", model, "--class", 7)[0] == 0
+    code, _, err = run(*asked, "--out", third)
+    assert code == 1
+    assert "but got '7'" in err
+    assert not third.exists()
+    assert run(*asked, "--stand-in", 0, "--out", third)[0] == 0
+    assert (pixels(third) != pixels(first)).any()
+
+
+def test_info_describes_a_generator(run, model):
+    code, out, _ = run("info", model, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["kind"] == "SPMGenerator"
+    assert found["branch"] == "fixed"
+    assert found["trained_on"][0]["basis"] == "recorded"
+
+
+@pytest.mark.parametrize("verb", [("predict",), ("votes",), ("audit", "--class", "1")])
+def test_what_only_classifiers_do_is_refused(run, model, tmp_path, verb):
+    rows = tmp_path / "rows.npz"
+    np.savez(rows, X=np.zeros((1, 8, 8), np.float32))
+    name, *options = verb
+    words = [name, model, *([] if name == "audit" else [rows]), *options]
+    code, _, err = run(*words)
+    assert code == 1
+    assert "holds a generator" in err
+
+
+def test_a_model_that_is_there_is_not_replaced(run, model):
+    code, _, err = run("train", model, "digits", "--kind", "generator", "--preset", "tiny")
+    assert code == 1
+    assert "holds a model" in err
+
+
+def test_a_classifier_does_not_draw(run, tmp_path):
+    path = tmp_path / "classifier"
+    assert run("train", path, "digits", "--preset", "tiny")[0] == 0
+    code, _, err = run("sample", path)
+    assert code == 1
+    assert "holds a classifier" in err
+
+
+def test_standard_generation(run, kept, tmp_path):
+    outs = [tmp_path / f"page.{form}" for form in ("md", "csv", "tex", "html")]
+    words = [word for path in outs for word in ("--out", path)]
+    code, out, _ = run("tables", "std_ddpm", *FEW, "--runs", kept, *words)
+    assert code == 0
+    assert "FID[fast_cnn]" in out
+    assert "1024 rows per class" in out
+    assert "the paper reports 7.04 against 7.28 at 35 times" in out
+    assert all(path.stat().st_size for path in outs)
+    assert (tmp_path / "page-samples.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        ("ddpm", "DDPM: SalUn"),
+        ("label_perm", "SPM, label embedding, not permuted: deletion"),
+        ("erasediff", "DDPM: EraseDiff"),
+    ],
+)
+def test_forgetting_a_class(run, kept, tmp_path, table, row):
+    page = tmp_path / "page.md"
+    words = ("tables", table, *FEW, "--class", 1, "--runs", kept)
+    code, out, _ = run(*words, "--out", page)
+    assert code == 0
+    assert row in out
+    assert "of the forgotten label alone" in out
+    assert "partly structural" in page.read_text()
+    again = run(*words)
+    assert again[0] == 0
+    assert "training" not in again[2].replace("training the judge", "")
+
+
+def test_an_unknown_class_is_refused(run, kept):
+    code, _, err = run("tables", "ddpm", *FEW, "--class", "x", "--runs", kept)
+    assert code == 1
+    assert "but got 'x'" in err
+
+
+@pytest.mark.parametrize("figure", ["samples", "gmm", "pipeline"])
+def test_figures(run, kept, tmp_path, figure):
+    out = tmp_path / f"{figure}.png"
+    assert run("figures", figure, *FEW, "--runs", kept, "--out", out)[0] == 0
+    assert pixels(out).std() > 5
+
+
+def test_the_teaser(run, tmp_path):
+    out = tmp_path / "teaser.png"
+    assert run("figures", "teaser", "--out", out)[0] == 0
+    assert pixels(out).std() > 5
