@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench,pretrained,table]' --group dev --group docs
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench,diffusion,pretrained,table]' --group dev --group docs
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## Train, forget, compare with retraining; writes out/report.html

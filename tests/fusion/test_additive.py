@@ -101,6 +101,29 @@ def test_bfloat16_differs_by_its_rounding_only():
     torch.testing.assert_close(found.float(), expected, rtol=2**-8, atol=0)
 
 
+def test_mixed_precision_does_not_reach_the_sums():
+    parts = [part.requires_grad_() for part in drawn(4, 60, 16, dtype=torch.float32)]
+    plain = additive_attention(*parts)
+    expected = torch.autograd.grad(plain.square().sum(), parts)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = additive_attention(*parts)
+    torch.testing.assert_close(found, plain)
+    for ours, theirs in zip(
+        torch.autograd.grad(found.square().sum(), parts), expected, strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_gradients_of_bfloat16_differ_by_its_rounding_only():
+    parts = drawn(4, 30, 8, dtype=torch.float32)
+    short = [part.bfloat16().requires_grad_() for part in parts]
+    wide = [part.detach().float().requires_grad_() for part in short]
+    found = torch.autograd.grad(additive_attention(*short).float().sum(), short)
+    expected = torch.autograd.grad(additive_attention(*wide).sum(), wide)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.float(), theirs, rtol=2**-6, atol=2**-6)
+
+
 def test_votes_mix_rows_to_the_output():
     parts = drawn(3, 8, 4)
     votes = additive_votes(*parts)

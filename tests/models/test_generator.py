@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from diffusers import DDPMPipeline, UNet2DModel
 
 from erasable import DDPM, GMM, SPMGenerator, load
 from erasable.diffusion import MemoryUNet, make_scheduler
@@ -247,12 +248,59 @@ def test_saving_again_brings_the_directory_up_to_date(tmp_path):
     assert len(load(tmp_path / "model").memory) == 62
 
 
-def test_another_generator_does_not_take_the_place_of_one(tmp_path):
-    generator().save(tmp_path / "model")
-    other = generator(random_state=1)
-    with pytest.raises(StoreError, match="cannot be replaced all at once"):
-        other.save(tmp_path / "model", overwrite=True)
-    assert load(tmp_path / "model").memory.digest == generator().memory.digest
+def test_another_generator_takes_the_place_of_one_only_if_asked(tmp_path):
+    first, other = generator(ids=range(64)), generator(count=32, ids=range(64, 96), random_state=1)
+    first.forget(ids=[0])
+    first.save(tmp_path / "model")
+    with pytest.raises(StoreError, match="already holds a model"):
+        other.save(tmp_path / "model")
+    other.save(tmp_path / "model", overwrite=True)
+    found = load(tmp_path / "model")
+    np.testing.assert_array_equal(drawn(found), drawn(other))
+    network = MemoryUNet.from_pretrained(tmp_path / "model" / "unet")
+    torch.testing.assert_close(network.state_dict(), dict(other.network_.state_dict()))
+    with pytest.raises(RowIdError, match="forgotten before"):
+        found.remember(quarters(1)[0], ["a"], ids=[0])
+
+
+def test_a_pipeline_of_someone_else_is_left_alone(tmp_path):
+    DDPMPipeline(UNet2DModel(8, **_LITTLE), make_scheduler()).save_pretrained(tmp_path / "theirs")
+    before = {p: p.read_bytes() for p in (tmp_path / "theirs").rglob("*") if p.is_file()}
+    with pytest.raises(StoreError, match="holds other files"):
+        generator().save(tmp_path / "theirs")
+    assert {p: p.read_bytes() for p in (tmp_path / "theirs").rglob("*") if p.is_file()} == before
+
+
+_LITTLE = {
+    "block_out_channels": (8,),
+    "down_block_types": ("DownBlock2D",),
+    "up_block_types": ("UpBlock2D",),
+    "norm_num_groups": 2,
+    "in_channels": 1,
+    "out_channels": 1,
+}
+
+
+def test_parameters_changed_since_fit_are_refused(tmp_path):
+    model = generator()
+    for change in ({"channels": (8, 8)}, {"branch": "follow"}, {"labels": "plain"}):
+        before = {name: getattr(model, name) for name in change}
+        model.set_params(**change)
+        with pytest.raises(StateError, match="were changed since"):
+            drawn(model)
+        with pytest.raises(StateError, match="were changed since"):
+            model.save(tmp_path / "model")
+        model.set_params(**before)
+    model.save(tmp_path / "model")
+
+
+def test_the_name_of_a_forgotten_class_does_not_stay_behind(tmp_path):
+    model = generator(labels="plain")
+    model.forget(classes=["b"])
+    model.save(tmp_path / "model")
+    assert '"b"' not in (tmp_path / "model" / "config.json").read_text()
+    assert "b" not in load(tmp_path / "model").known_
+    drawn(load(tmp_path / "model"), stand_in="a")
 
 
 @pytest.mark.parametrize("damage", ["missing", "extra", "changed", "cut"])
@@ -260,7 +308,7 @@ def test_damaged_weights_are_refused(tmp_path, damage):
     from safetensors.torch import load_file, save_file
 
     generator().save(tmp_path / "model")
-    path = tmp_path / "model" / "unet" / "diffusion_pytorch_model.safetensors"
+    (path,) = (tmp_path / "model").glob("weights-*.safetensors")
     tensors = load_file(path)
     if damage == "missing":
         tensors.pop("conv_out.bias")
@@ -294,6 +342,21 @@ def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path):
     assert [entry["loss"] for entry in resumed.history_] == [e["loss"] for e in whole.history_]
 
 
+def test_fewer_steps_than_are_done_are_refused(tmp_path):
+    X, y = quarters(32)
+    SPMGenerator(**SMALL, steps=3, checkpoint=tmp_path).fit(X, y)
+    with pytest.raises(StateError, match="at least 3 steps"):
+        SPMGenerator(**SMALL, steps=2, checkpoint=tmp_path).fit(X, y)
+
+
+def test_going_on_from_the_middle_keeps_the_pace_of_the_history(tmp_path):
+    X, y = quarters(32)
+    small = {**SMALL, "channels": (4, 4), "batch_size": 4}
+    SPMGenerator(**small, steps=30, checkpoint=tmp_path).fit(X, y)
+    model = SPMGenerator(**small, steps=210, checkpoint=tmp_path).fit(X, y)
+    assert [entry["step"] for entry in model.history_] == [30, 100, 200, 210]
+
+
 def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     SPMGenerator(**SMALL, steps=1, checkpoint=tmp_path).fit(*quarters(32))
     with pytest.raises(StateError, match="data"):
@@ -315,7 +378,8 @@ def test_a_class_without_rows_is_refused_and_named():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_inference_steps": 0}, "num_inference_steps from 1 to 1000"),
+        ({"num_inference_steps": 0}, "num_inference_steps from 1 to 999"),
+        ({"num_inference_steps": 1000}, "num_inference_steps from 1 to 999"),
         ({"guidance_scale": -1}, "guidance_scale"),
         ({"batch_size": 0}, "batch_size"),
         ({"colour": 1}, "'stand_in' and 'rows_per_class', but got 'colour'"),
@@ -338,6 +402,7 @@ def test_output_types_are_named():
         ({"branch": "both"}, "'fixed', 'follow'"),
         ({"labels": "all"}, "'none', 'plain', 'permuted'"),
         ({"drop": 1.0}, "drop"),
+        ({"augmentation": "spin"}, "augmentation"),
         ({"support_size": -1}, "support_size"),
         ({"kernel": "fast"}, "kernel"),
         ({"steps": -1}, "steps"),
@@ -357,6 +422,33 @@ def test_images_beyond_one_are_refused():
     for model in (SPMGenerator(**SMALL, steps=0), DDPM(**SMALL, steps=0), GMM(components=2)):
         with pytest.raises(ArgumentError, match="numbers from 0 to 1"):
             model.fit(X, ["a", "b"] * 4)
+
+
+def test_what_is_remembered_or_asked_for_must_be_images_too():
+    model = generator()
+    wrong = np.full((1, 8, 8), 7.0, np.float32)
+    with pytest.raises(ArgumentError, match="numbers from 0 to 1"):
+        model.remember(wrong, ["a"])
+    with pytest.raises(ArgumentError, match="numbers from 0 to 1"):
+        model.votes(wrong, ["a"])
+    with pytest.raises(ArgumentError, match="images"):
+        SPMGenerator(**SMALL, steps=0).fit(np.zeros((4, 5), np.float32), list("abab"))
+
+
+def test_bytes_of_torch_are_images():
+    X, y = quarters(16)
+    first = SPMGenerator(**SMALL, steps=0).fit(torch.from_numpy(X), y)
+    second = SPMGenerator(**SMALL, steps=0).fit(X, y)
+    assert first.memory.digest == second.memory.digest
+
+
+def test_drawing_leaves_the_random_state_of_torch_alone():
+    model = generator()
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    model.sample(["a"], num_inference_steps=1)
+    assert torch.equal(torch.rand(1), expected)
 
 
 def test_an_empty_memory_is_refused():

@@ -5,7 +5,7 @@ from erasable.bench._demo import DemoResult, run_demo
 from erasable.bench._document import FORMS, Document, require_form
 from erasable.bench._exact import ExactSettings, run_exact
 from erasable.bench._exact_shadows import ExactShadows
-from erasable.bench._figures import share_png, teaser_figure
+from erasable.bench._figures import pyplot, share_png, teaser_figure
 from erasable.bench._gap import Gap, collect_gaps, run_gap
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._machine import machine
@@ -86,6 +86,7 @@ __all__ = [
     "load_pack",
     "machine",
     "make_pack",
+    "pyplot",
     "random_groups",
     "random_scenario",
     "render_table",

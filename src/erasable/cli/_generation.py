@@ -36,9 +36,9 @@ def std_ddpm(
       erasable tables std_ddpm --data mnist --out std_ddpm.md
       erasable tables std_ddpm --data digits --preset tiny
     """
+    generators = _generators(data, scale, runs, out, is_quiet=as_json)
     from erasable.bench.generation import run_standard, standard_document
 
-    generators = _generators(data, scale, runs, out, is_quiet=as_json)
     found = run_standard(generators, seeds=list(range(seeds)))
     every = [vars(run) for some in found.values() for run in some]
     _show(standard_document(generators, found, command()), out, every, as_json=as_json)
@@ -127,10 +127,10 @@ def _forgetting(
     *,
     as_json: bool,
 ) -> None:
-    from erasable.bench.generation import forgetting_document, run_forgetting
-
     data, scale, seeds, classes, runs, out = arguments
     generators = _generators(data, scale, runs, out, is_quiet=as_json)
+    from erasable.bench.generation import forgetting_document, run_forgetting
+
     made = run_forgetting(
         generators,
         _labels(generators, classes),

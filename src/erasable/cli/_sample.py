@@ -36,14 +36,22 @@ def sample(
       erasable sample model --class 7 --n 16 --out grid.png
       erasable sample model --class 7 --stand-in 0 --out after.png
     """
+    import hashlib
+
+    import numpy as np
     import torch
 
-    from erasable.bench.generation import image_grid
+    from erasable.bench import pyplot
     from erasable.errors import ArgumentError
     from erasable.files import write_atomically
-    from erasable.models import load
+    from erasable.memory import encode_key
+    from erasable.models import load, require_diffusion
 
     require_file(out)
+    require_diffusion()
+    pyplot()  # to refuse now, not after drawing
+    from erasable.bench.generation import image_grid
+
     generator = load(model)
     if not hasattr(generator, "sample"):
         raise ArgumentError(f"Expected a generator in {model}, but it holds a classifier.")
@@ -53,15 +61,19 @@ def sample(
     if stand_in is not None:
         instead = resolve(memory, ids=None, groups=None, classes=[stand_in])
         options["stand_in"] = instead["classes"][0]
-    labels = [label for label in asked for _ in range(n)]
-    images = generator.sample(
-        labels,
-        num_inference_steps=steps,
-        guidance_scale=guidance,
-        generator=torch.Generator().manual_seed(seed),
-        **options,
-    )
-    as_bytes = (images * 255).round().astype("uint8")
-    lines = [(str(label), as_bytes[i * n : (i + 1) * n]) for i, label in enumerate(asked)]
+    lines = []
+    for label in asked:
+        # A class has noise of its own: what is drawn of it does not depend on the others.
+        name = f"{seed}:{encode_key(label)}".encode()
+        noise = int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
+        images = generator.sample(
+            [label] * n,
+            num_inference_steps=steps,
+            guidance_scale=guidance,
+            generator=torch.Generator().manual_seed(noise),
+            **options,
+        )
+        lines.append((str(label), np.round(images * 255).astype(np.uint8)))
     write_atomically(out, image_grid(lines, [""] * n))
-    emit({"out": str(out), "labels": labels}, as_json=as_json, lines=[f"Images: {out}"])
+    labels = [str(label) for label in asked]
+    emit({"out": str(out), "classes": labels, "n": n}, as_json=as_json, lines=[f"Images: {out}"])

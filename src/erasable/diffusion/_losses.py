@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from erasable.diffusion._noise import TIMESTEPS, add_noise
+from erasable.diffusion._noise import add_noise
 from erasable.fusion import Kernels
 from erasable.training import Draw, Inputs
 
 Branch = Literal["fixed", "follow"]
-"""At which time step rows are encoded: always 0, or the query's."""
+"""At which time step rows are encoded: always 0, or the query's; in training all queries of a step
+then share one."""
 
 Labels = Literal["none", "plain", "permuted"]
 """What the network is told of classes besides rows: nothing; an embedding; an embedding whose
@@ -85,23 +86,25 @@ class MemoryLoss:
     def __call__(self, network: nn.Module, draw: Draw) -> Tensor:
         """Return the loss of a step."""
         images = 2 * draw.inputs - 1
-        noisy, noise, timesteps = add_noise(self.scheduler, images, draw.generator)
+        is_shared = self.branch == "follow"
+        noisy, noise, timesteps = add_noise(
+            self.scheduler, images, draw.generator, is_shared=is_shared
+        )
         reads = dropped(draw.classes, self.drop, draw.generator)
         rows, classes, own = self._rows(draw, images)
         numbers = self._numbers(draw)
         told = None if numbers is None else numbers[reads.clamp(min=0)].where(reads >= 0, NULL)
-        of_rows = None if numbers is None else numbers[classes]
+        row_times = timesteps[:1] if is_shared else torch.zeros_like(timesteps[:1])
         return F.mse_loss(
             network(
                 noisy,
                 timesteps,
                 reads,
                 rows=rows,
-                row_times=self._row_times(draw, len(rows)),
+                row_times=row_times.expand(len(rows)),
                 row_classes=classes,
                 own=own,
                 labels=told,
-                row_labels=of_rows,
                 has_gradient=self.has_gradient,
                 kernels=self.kernels,
             ),
@@ -128,12 +131,6 @@ class MemoryLoss:
         found = 2 * self.inputs[chosen].to(images.device) - 1
         found = found.contiguous(memory_format=torch.channels_last)
         return found, self.classes[chosen].to(images.device), None
-
-    def _row_times(self, draw: Draw, count: int) -> Tensor:
-        device = draw.inputs.device
-        if self.branch == "fixed":
-            return torch.zeros(count, dtype=torch.long, device=device)
-        return torch.randint(0, TIMESTEPS, (count,), generator=draw.generator).to(device)
 
     def _numbers(self, draw: Draw) -> Tensor | None:
         """Return the number that stands for each class in this step, if classes are told."""

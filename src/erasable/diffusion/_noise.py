@@ -24,7 +24,7 @@ def make_scheduler() -> Any:
 
 
 def add_noise(
-    scheduler: Any, images: Tensor, generator: torch.Generator
+    scheduler: Any, images: Tensor, generator: torch.Generator, *, is_shared: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return noisy images, the noise, and time steps drawn for each image.
 
@@ -32,8 +32,11 @@ def add_noise(
         scheduler: The schedule.
         images: From −1 to 1, (n, channels, height, width).
         generator: Source of noise and time steps.
+        is_shared: Whether all images get the same time step.
     """
     noise = torch.randn(images.shape, generator=generator).to(images.device)
-    timesteps = torch.randint(0, TIMESTEPS, (len(images),), generator=generator).to(images.device)
+    count = 1 if is_shared else len(images)
+    timesteps = torch.randint(0, TIMESTEPS, (count,), generator=generator).to(images.device)
+    timesteps = timesteps.expand(len(images))
     noisy: Tensor = scheduler.add_noise(images, noise, timesteps)
     return noisy, noise, timesteps

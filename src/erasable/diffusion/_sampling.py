@@ -34,9 +34,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         problems = Problems("sampling")
-        if type(self.steps) is not int or not 1 <= self.steps <= TIMESTEPS:
+        if type(self.steps) is not int or not 1 <= self.steps < TIMESTEPS:
             problems.note(
-                f"Expected num_inference_steps from 1 to {TIMESTEPS}, but got {self.steps!r}."
+                f"Expected num_inference_steps from 1 to {TIMESTEPS - 1}, but got {self.steps!r}."
             )
         if isinstance(self.guidance, bool) or not 0 <= self.guidance < math.inf:
             problems.note(f"Expected guidance_scale of 0 or more, but got {self.guidance!r}.")

@@ -263,7 +263,6 @@ class MemoryUNet(DenoisingUNet):
         row_classes: Tensor,
         own: Tensor | None = None,
         labels: Tensor | None = None,
-        row_labels: Tensor | None = None,
         has_gradient: bool = True,
         kernels: Kernels | None = None,
     ) -> Tensor:
@@ -281,20 +280,19 @@ class MemoryUNet(DenoisingUNet):
             row_classes: (rows,).
             own: Per query the place of its own row, or −1, (n,); None if no query is among them.
             labels: Class indices for the embedding, if there is one; −1 for "no class", (n,).
-            row_labels: The same of the rows, (rows,).
+                Rows are encoded without: what is stored of a row does not depend on a number.
             has_gradient: Whether gradients go down through the rows.
             kernels: How sums over pairs of patches are made.
         """
         count = len(images)
         if has_gradient:
-            told = None if labels is None or row_labels is None else torch.cat([labels, row_labels])
-            embedding = self.embedding(torch.cat([timesteps, row_times]), told)
+            embedding = torch.cat([self.embedding(timesteps, labels), self.embedding(row_times)])
             both = self.down(torch.cat([images, rows]), embedding)
             patches, coarse = self.patches(both), both.first(count)
             of_rows = patches[count:]
         else:
             with torch.no_grad():
-                of_rows = self.encode(rows, row_times, row_labels)
+                of_rows = self.encode(rows, row_times)
             coarse = self.down(images, self.embedding(timesteps, labels))
             patches = self.patches(coarse)
         memory = PatchMemory(self.fusion.project(of_rows), row_classes, own, kernels)

@@ -152,6 +152,19 @@ class _Additive(torch.autograd.Function):
         row_owners: Tensor | None,
         kernels: Kernels,
     ) -> Tensor:
+        with torch.autocast(queries.device.type, enabled=False):  # sums stay in float32
+            return _Additive._forward(ctx, queries, rows, weight, query_owners, row_owners, kernels)
+
+    @staticmethod
+    def _forward(
+        ctx: Any,
+        queries: Tensor,
+        rows: Tensor,
+        weight: Tensor,
+        query_owners: Tensor | None,
+        row_owners: Tensor | None,
+        kernels: Kernels,
+    ) -> Tensor:
         readers, keys, wide = _precise(queries), _precise(rows), _precise(weight)
         mixed = torch.zeros_like(readers)
         total = readers.new_full((len(readers), 1), -torch.inf)  # log of the sum of weights

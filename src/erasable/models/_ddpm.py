@@ -20,7 +20,7 @@ from erasable.diffusion import (
 from erasable.errors import ArgumentError, RowIdError, listing
 from erasable.memory import plain
 from erasable.models._base import NetworkModel, class_indices
-from erasable.models._image_generator import ImageGenerator, require_unit_range
+from erasable.models._image_generator import ImageGenerator, require_pictures
 from erasable.models._inputs import as_labels, distinct
 from erasable.training import StepConfig, train_steps
 from erasable.typing import Label
@@ -102,7 +102,7 @@ class DDPM(NetworkModel, ImageGenerator):
         """
         with self._unchanged_on_error():
             inputs = self._check_inputs(X, reset=True)
-            require_unit_range(X)
+            require_pictures(inputs)
             labels = as_labels(y)
             if len(labels) != len(inputs):
                 raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")

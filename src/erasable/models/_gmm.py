@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from erasable.errors import ArgumentError, Problems, RowIdError, listing
-from erasable.models._image_generator import ImageGenerator, require_unit_range
+from erasable.models._image_generator import ImageGenerator, require_pictures
 from erasable.models._inputs import as_labels, distinct
 from erasable.training import Inputs, as_images
 from erasable.typing import Label
@@ -72,12 +72,12 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
             raise ArgumentError(
                 f"Expected images (n, height, width[, channels]), but got shape {images.shape}."
             )
-        require_unit_range(images)
         labels = as_labels(y)
         if len(labels) != len(images):
             raise ArgumentError(f"Expected {len(images)} labels, but got {len(labels)}.")
         source = images if images.dtype == np.uint8 else as_images(images)
         inputs = Inputs(source)
+        require_pictures(inputs)
         pixels = inputs[:].flatten(1).double().numpy()
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         known = distinct(labels)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from erasable.errors import ArgumentError, MissingExtraError, listing
 from erasable.models._inputs import as_labels
+from erasable.training import Inputs
 from erasable.typing import Label
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ class ImageGenerator(ABC):
         labels = as_labels([class_labels] if np.ndim(class_labels) == 0 else class_labels)
         if not labels:
             raise ArgumentError("Expected at least one class label, but got none.")
-        chosen = generator or torch.Generator().manual_seed(torch.seed())
+        chosen = generator
+        if chosen is None:
+            chosen = torch.Generator()
+            chosen.seed()
         if chosen.device.type != "cpu":
             raise ArgumentError(f"Expected a generator on the CPU, but got {chosen.device}.")
         with Progress(console=Console(stderr=True), disable=not self.verbose) as progress:
@@ -141,10 +145,17 @@ def as_picture(image: npt.NDArray[Any]) -> Image.Image:
     return Image.fromarray(values[:, :, 0] if values.shape[2] == 1 else values)
 
 
-def require_unit_range(images: Any) -> None:
-    """Refuse float images that do not lie between 0 and 1; bytes always do."""
-    if images.dtype != np.uint8 and (images.min() < 0 or images.max() > 1):
+def require_pictures(inputs: Inputs) -> None:
+    """Refuse what is no image, and numbers that do not lie between 0 and 1; bytes always do."""
+    if inputs.ndim != 4:
+        raise ArgumentError(
+            f"Expected images (n, height, width[, channels]), but got {inputs.shape}."
+        )
+    if inputs.is_bytes:
+        return
+    low, high = inputs.range
+    if low < 0 or high > 1:
         raise ArgumentError(
             "Expected images of bytes, or of numbers from 0 to 1, but got numbers from "
-            f"{images.min():.3g} to {images.max():.3g}. Rescale them."
+            f"{low:.3g} to {high:.3g}. Rescale them."
         )

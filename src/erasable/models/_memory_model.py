@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy.typing as npt
 from torch import nn
@@ -27,9 +27,6 @@ class MemoryModel(NetworkModel):
 
     Subclasses say what a row is encoded as, and what the network does with it.
     """
-
-    is_pipeline: ClassVar[bool] = False
-    """Whether it is saved as a directory that diffusers knows."""
 
     grid_bits: int
     embedding_cache: str | Path | None = None
@@ -57,9 +54,16 @@ class MemoryModel(NetworkModel):
     def _description(self) -> dict[str, Any]:
         """Return what the saved configuration has of this kind of model."""
 
-    def _pipeline_parts(self) -> dict[str, dict[str, Any]]:
-        """Return files of a pipeline directory, by name; none if it is not one."""
-        return {}
+    def _view(self, digest: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        """Return files that other programs know a saved model by; none, unless a subclass has some.
+
+        Args:
+            digest: Digest of the weights.
+        """
+        return {}, {}
+
+    def _prune(self) -> None:
+        """Drop what is left of classes that have no rows any more."""
 
     # -- remembering -----------------------------------------------------------------------------
 
@@ -174,6 +178,7 @@ class MemoryModel(NetworkModel):
         # First: if this is interrupted, what was removed is only encoded again.
         clear_caches(self, [*selection.ids, *selection.missing])
         done = self.memory_.drop(selection)
+        self._prune()
         return Receipt.new(
             request_id=request_id,
             rows=len(done.ids),

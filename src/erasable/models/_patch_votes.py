@@ -10,7 +10,6 @@ import torch
 from erasable.diffusion import make_scheduler
 from erasable.errors import ArgumentError
 from erasable.fusion import additive_votes
-from erasable.models._image_generator import require_unit_range
 from erasable.models._inputs import as_labels
 from erasable.typing import Float64s
 
@@ -47,7 +46,6 @@ def patch_votes(
 ) -> PatchVotes:
     """Average what an image's patches read over some time steps."""
     inputs = model._check_inputs(images, reset=False)
-    require_unit_range(np.asarray(images))
     labels = as_labels(class_labels)
     if len(labels) != len(inputs):
         raise ArgumentError(f"Expected {len(inputs)} class labels, but got {len(labels)}.")

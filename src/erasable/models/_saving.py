@@ -42,13 +42,14 @@ def save(model: "MemoryModel", path: Path, *, overwrite: bool) -> Place:
     there is replaced only if ``overwrite`` says so, and what was forgotten there stays forgotten.
     """
     path = path.resolve()
-    directory = ModelDirectory(path, is_pipeline=model.is_pipeline)
+    directory = ModelDirectory(path)
     digest = model.weights_digest
     place = model.places_.get(path)
 
     def commit(generation: int) -> None:
         directory.note_copies(model.copies_)  # before the rows are: none must go unknown
         directory.write_config(_config(model, digest, generation))
+        directory.write_view(*model._view(digest))
         directory.clean(digest=digest)
 
     if place is not None and _is_at(place, directory, digest):
@@ -60,12 +61,10 @@ def save(model: "MemoryModel", path: Path, *, overwrite: bool) -> Place:
             commit=lambda: commit(place.generation),
         )
         return Place(path, place.generation, revision)
-    _make_room(directory, overwrite, type(model).__name__)
+    _make_room(directory, overwrite)
     _persist_keys(model)
     generation = directory.rows.append(model.memory, _saved_sources(model.provenance_))
     directory.write_weights(weights_of(model.network_))
-    for name, content in model._pipeline_parts().items():
-        directory.write_part(name, content)
     directory.rows.keep_only(generation, commit=lambda: commit(generation))
     return Place(path, generation, 0)
 
@@ -81,9 +80,8 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
     Raises:
         StoreError: If the directory is missing, damaged, or not a model.
     """
-    place = Path(path).resolve()
-    config = ModelDirectory(place).read_config()
-    directory = ModelDirectory(place, is_pipeline=config.get("kind") == _GENERATOR)
+    directory = ModelDirectory(Path(path).resolve())
+    config = directory.read_config()
     try:
         return _read(directory, config, encoder)
     except StoreError:
@@ -131,7 +129,7 @@ def _build_any(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryMode
     parameters = {k: v for k, v in config["parameters"].items() if k not in _NOT_SAVED}
     model = SPMGenerator(**parameters)
     model.input_shape_ = tuple(config["input_shape"])
-    model._start(0, Marks(), known=config["known"])
+    model._start(0, Marks(), known=config["known"], classes=config["class_count"])
     return model
 
 
@@ -232,15 +230,8 @@ def _set_encoder_name(model: "MemoryClassifier") -> str:
     return "none" if set_encoder is None else set_encoder.name
 
 
-def _make_room(directory: ModelDirectory, overwrite: bool, kind: str) -> None:
+def _make_room(directory: ModelDirectory, overwrite: bool) -> None:
     if directory.exists:
-        found = directory.read_config().get("kind")
-        if _GENERATOR in (kind, found):
-            raise StoreError(
-                f"Expected a new directory, but {directory.path} already holds a model ({found}), "
-                "and the files of a generator cannot be replaced all at once. Choose another one, "
-                "or delete it first."
-            )
         if not overwrite:
             raise StoreError(
                 f"Expected a new directory, but {directory.path} already holds a model. Choose "

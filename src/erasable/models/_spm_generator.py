@@ -21,14 +21,14 @@ from erasable.diffusion import (
     make_scheduler,
     memory_predictor,
 )
-from erasable.errors import ArgumentError, RowIdError, listing
+from erasable.errors import ArgumentError, RowIdError, StateError, listing
 from erasable.fusion import Kernels, get_kernels
 from erasable.memory import Grid, Marks, Memory, plain
 from erasable.models._base import class_indices
 from erasable.models._chosen_rows import chosen_rows
 from erasable.models._consistency import Consistency, Judge
 from erasable.models._generator_reading import ROWS_AT_ONCE, Reading
-from erasable.models._image_generator import ImageGenerator, require_unit_range
+from erasable.models._image_generator import ImageGenerator, require_pictures
 from erasable.models._memory_model import MemoryModel
 from erasable.models._patch_votes import PatchVotes, patch_votes
 from erasable.models._provenance import Provenance, record_rows
@@ -79,10 +79,9 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         verbose: 1 shows progress.
     """
 
-    is_pipeline = True
-
     network_: MemoryUNet
-    known_: list[Label]
+    known_: list[Label | None]
+    built_: dict[str, Any]
 
     def __init__(
         self,
@@ -150,7 +149,6 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         """
         with self._unchanged_on_error():
             inputs, labels, contents = self._check_rows(X, y, reset=True)
-            require_unit_range(np.asarray(X) if isinstance(X, (list, tuple)) else X)
             config = self._step_config()
             tombstones = self._tombstones()
             trial = Memory(1, tombstones=tombstones.copy())
@@ -278,6 +276,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             raise ArgumentError(
                 f"Expected rows_per_class to be a positive int or None, but got {rows_per_class!r}."
             )
+        self._require_as_built()
         self._require_rows()
         wanted = list(dict.fromkeys((type(label), label) for label in labels))
         chosen = {key: chosen_rows(self.memory_, key[1], rows_per_class) for key in wanted}
@@ -312,16 +311,52 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         settings = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
         return StepConfig(**settings, seed=self._seed())
 
+    def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
+        inputs = super()._check_inputs(X, reset=reset)
+        require_pictures(inputs)
+        return inputs
+
     def _check_parameters(self) -> None:
         Grid(self.grid_bits)
         self._step_config()
-        self._network(seed=0)
+        self._require_as_built()
+
+    def _require_as_built(self) -> None:
+        """Refuse to go on with parameters that the network was not made with."""
+        now = self._architecture()
+        other = sorted(name for name, value in now.items() if value != self.built_[name])
+        if other:
+            raise StateError(
+                f"Expected the network as it was made, but {listing(other)} were changed since. "
+                "Set them back, or fit again."
+            )
+
+    def _architecture(self) -> dict[str, Any]:
+        """Return the parameters that make the network and what is stored of rows."""
+        return {
+            "channels": [int(c) for c in self.channels],
+            "layers": plain(self.layers),
+            "attention": [int(level) for level in self.attention],
+            "branch": self.branch,
+            "labels": self.labels,
+            "grid_bits": plain(self.grid_bits),
+        }
 
     def _description(self) -> dict[str, Any]:
-        return {"known": self.known_}
+        return {"known": self.known_, "class_count": self._class_count}
 
-    def _pipeline_parts(self) -> dict[str, dict[str, Any]]:
-        return {
+    @property
+    def _class_count(self) -> int:
+        embedding = self.network_.class_embedding
+        return 0 if embedding is None else int(embedding.num_embeddings) - 1
+
+    def _prune(self) -> None:
+        """Drop names of classes that have no rows any more."""
+        live = {(type(label), label) for label in self.memory_.classes}
+        self.known_ = [name if (type(name), name) in live else None for name in self.known_]
+
+    def _view(self, digest: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        parts = {
             "unet/config.json": json.loads(self.network_.to_json_string()),
             "scheduler/scheduler_config.json": json.loads(make_scheduler().to_json_string()),
             "model_index.json": {
@@ -330,8 +365,9 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                 "scheduler": ["diffusers", "DDIMScheduler"],
             },
         }
+        return parts, {"unet/diffusion_pytorch_model.safetensors": digest}
 
-    def _network(self, seed: int) -> MemoryUNet:
+    def _network(self, seed: int, classes: int) -> MemoryUNet:
         for name, known in (("branch", BRANCHES), ("labels", LABELS)):
             value = getattr(self, name)
             if value not in known:
@@ -347,7 +383,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             torch.manual_seed(seed)
             network: MemoryUNet = MemoryUNet(
                 image_shape=self.input_shape_,
-                classes=len(self.known_) if self.labels != "none" else 0,
+                classes=classes,
                 channels=tuple(int(c) for c in self.channels),
                 layers=self.layers,
                 attention=tuple(int(level) for level in self.attention),
@@ -359,10 +395,18 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         self._start(seed, Marks(), known=[])
         self._record(Provenance())
 
-    def _start(self, seed: int, tombstones: Marks, *, known: list[Label]) -> None:
+    def _start(
+        self,
+        seed: int,
+        tombstones: Marks,
+        *,
+        known: Sequence[Label | None],
+        classes: int | None = None,
+    ) -> None:
         # Names of classes stay with the weights only where the weights know classes by number.
         self.known_ = list(known) if self.labels != "none" else []
-        network = self._network(seed).eval()
+        network = self._network(seed, len(self.known_) if classes is None else classes).eval()
+        self.built_ = self._architecture()
         self._adopt(network, tombstones, dim=self._dim())
 
     @property
@@ -380,6 +424,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     @torch.no_grad()
     def _embed(self, inputs: Inputs, *, ids: Sequence[RowId] | None = None) -> npt.NDArray[Any]:
         """Return patches of images, one after the other; pixels where rows follow the query."""
+        self._require_as_built()
         if self.is_following:
             return (2 * inputs[:] - 1).flatten(1).numpy()
         device = self.network_.device

@@ -1,7 +1,9 @@
-"""The directory of a saved model: ``config.json``, weights, ``rows.sqlite``."""
+"""The directory of a saved model: ``config.json``, weights named by digest, ``rows.sqlite``."""
 
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from erasable.weights import tensors_digest
 FORMAT = "erasable.model.1"
 _HEX = re.compile(r"[0-9a-f]{64}")
 _WEIGHTS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
-_TEMPORARY = re.compile(rf"\.({_WEIGHTS.pattern}|config\.json|copies\.json)\.\w+\.tmp")
-_PIPELINE = ("model_index.json", "scheduler", "unet")
+_TEMPORARY = re.compile(
+    rf"\.({_WEIGHTS.pattern}|[a-z_]+\.json|diffusion_pytorch_model\.safetensors)\.\w+\.tmp"
+)
 _OURS = re.compile(rf"rows\.sqlite(-journal)?|copies\.json|{_WEIGHTS.pattern}|{_TEMPORARY.pattern}")
 
 
@@ -31,18 +34,12 @@ class ModelDirectory:
     and is replaced atomically after both are on disk. Whatever it does not name is not part of the
     model.
 
-    Weights are named by their digest, so that another model can take the place of one atomically.
-    In a pipeline directory, as diffusers lays it out, they have a fixed name: a model there is
-    never replaced, only brought up to date.
-
     Args:
         path: The directory.
-        is_pipeline: Whether to lay it out as diffusers does.
     """
 
-    def __init__(self, path: Path, *, is_pipeline: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.is_pipeline = is_pipeline
         self.rows = RowsFile(path / "rows.sqlite")
 
     @property
@@ -55,11 +52,7 @@ class ModelDirectory:
         """Whether a new model can be written here: nothing there yet, or an unfinished save."""
         if not self.path.exists():
             return True
-        if not self.path.is_dir():
-            return False
-        names = [path.name for path in self.path.iterdir()]
-        own = set(_PIPELINE) if self.is_pipeline else set()
-        return all(name in own or _OURS.fullmatch(name) for name in names)
+        return self.path.is_dir() and all(_OURS.fullmatch(p.name) for p in self.path.iterdir())
 
     def read_config(self) -> dict[str, Any]:
         """Return the configuration.
@@ -97,11 +90,28 @@ class ModelDirectory:
         if any(copy not in known for copy in copies):
             write_copies(self.path / "copies.json", [*known, *copies])
 
-    def write_part(self, name: str, content: dict[str, Any]) -> None:
-        """Write a JSON file of a pipeline, ``folder/file`` or ``file``."""
-        path = self.path / name
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
+    def write_view(self, parts: dict[str, dict[str, Any]], weights: dict[str, str]) -> None:
+        """Lay the model out for other programs, too; what is read back is not this.
+
+        Args:
+            parts: JSON files, ``file`` or ``folder/file``, by name.
+            weights: Names under which weights are found there, and their digests.
+        """
+        for name, content in parts.items():
+            path = self.path / name
+            path.parent.mkdir(exist_ok=True)
+            write_atomically(path, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
+        for name, digest in weights.items():
+            path = self.path / name
+            path.parent.mkdir(exist_ok=True)
+            fresh = path.with_name(f".{path.name}.view.tmp")
+            fresh.unlink(missing_ok=True)
+            try:
+                os.link(self._weights(digest), fresh)
+            except OSError:  # a disk without links
+                shutil.copyfile(self._weights(digest), fresh)
+            fresh.replace(path)
+            sync_folder(path.parent)
 
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
         """Write weights under the name of their digest and return it."""
@@ -109,9 +119,7 @@ class ModelDirectory:
         plain = {
             name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()
         }
-        path = self._weights(digest)
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, format_tensors(plain))
+        write_atomically(self._weights(digest), format_tensors(plain))
         return digest
 
     def read_weights(self, digest: object) -> dict[str, Tensor]:
@@ -134,6 +142,10 @@ class ModelDirectory:
     def clean(self, *, digest: str) -> None:
         """Remove weights and temporary files that an earlier or unfinished save left behind."""
         kept = self._weights(digest).name
+        for folder in (path for path in self.path.iterdir() if path.is_dir()):
+            for path in folder.iterdir():
+                if _TEMPORARY.fullmatch(path.name):
+                    path.unlink()
         for path in self.path.iterdir():
             is_weights = _WEIGHTS.fullmatch(path.name) and path.name != kept
             if is_weights or _TEMPORARY.fullmatch(path.name):
@@ -141,6 +153,4 @@ class ModelDirectory:
         sync_folder(self.path)
 
     def _weights(self, digest: str) -> Path:
-        if self.is_pipeline:
-            return self.path / "unet" / "diffusion_pytorch_model.safetensors"
         return self.path / f"weights-{digest[:16]}.safetensors"

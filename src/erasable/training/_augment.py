@@ -8,17 +8,17 @@ from erasable.training._config import Augmentation
 
 
 def augment(images: Tensor, how: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return randomly shifted (and mirrored) copies of images (n, channels, height, width).
+    """Return randomly shifted, or mirrored, copies of images (n, channels, height, width).
 
     Shifts are up to an eighth of the shorter side in each direction, at least one pixel; the edge
     is filled with zeros. Anything that is not a batch of images is returned as it is.
     """
     if how == "none" or images.ndim != 4:
         return images
-    if how == "crop_flip":
+    if how in ("flip", "crop_flip"):
         is_mirrored = torch.rand(len(images), generator=generator) < 0.5
         images = torch.where(is_mirrored[:, None, None, None], images.flip(3), images)
-    return _shift(images, generator)
+    return images if how == "flip" else _shift(images, generator)
 
 
 def _shift(images: Tensor, generator: torch.Generator) -> Tensor:

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from erasable.errors import Problems, listing
 from erasable.training._batches import SAMPLERS
 
-Augmentation = Literal["none", "crop", "crop_flip"]
+Augmentation = Literal["none", "crop", "flip", "crop_flip"]
+AUGMENTATIONS: tuple[str, ...] = get_args(Augmentation)
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class TrainingConfig:
         warmup: Share of the steps with a rising learning rate; afterwards it falls as a cosine.
         label_smoothing: Share of the target spread evenly over the classes at hand.
         label_permutation: Draw a new numbering of the classes at each step (paper sec. 3).
-        augmentation: ``none``; ``crop``: shift images by up to an eighth of their side;
-            ``crop_flip``: also mirror them.
+        augmentation: ``none``; ``crop``: shift images by up to an eighth of their side; ``flip``:
+            mirror them; ``crop_flip``: both.
         sampler: How batches are drawn: ``auto``, ``uniform``, or ``classes`` (P classes × K rows).
         encoder_lr_factor: Factor on the learning rate of the encoder alone.
         seed: Everything random follows from it and the epoch's number.
@@ -52,11 +53,9 @@ class TrainingConfig:
             if not is_number or isinstance(value, bool) or not low <= value <= high:
                 kind = "to be an int in" if is_count else "in"
                 problems.note(f"Expected {name} {kind} [{low}, {high}], but got {value!r}.")
-        if self.augmentation not in ("none", "crop", "crop_flip"):
-            problems.note(
-                "Expected augmentation 'none', 'crop' or 'crop_flip', but got "
-                f"{self.augmentation!r}."
-            )
+        if self.augmentation not in AUGMENTATIONS:
+            known = listing(AUGMENTATIONS)
+            problems.note(f"Expected augmentation {known}, but got {self.augmentation!r}.")
         if self.sampler not in SAMPLERS:
             known = listing(SAMPLERS)
             problems.note(f"Expected sampler to be {known}, but got {self.sampler!r}.")

@@ -33,9 +33,9 @@ class Inputs:
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self._is_bytes = source.dtype == np.uint8
+        self.is_bytes = source.dtype == np.uint8
         own: tuple[int, ...] = source.shape[1:]
-        self.shape = (len(source), *(input_shape(source) if self._is_bytes else own))
+        self.shape = (len(source), *(input_shape(source) if self.is_bytes else own))
 
     @property
     def ndim(self) -> int:
@@ -47,6 +47,13 @@ class Inputs:
         """Whether reading takes work: the source is no array, but images in files."""
         return not isinstance(self._source, np.ndarray)
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest number; bytes range from 0 to 1."""
+        if self.is_bytes:
+            return 0.0, 1.0
+        return float(np.min(self._source)), float(np.max(self._source))
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -54,7 +61,7 @@ class Inputs:
         """Return inputs at some places as a float32 tensor of their own."""
         # A copy, also of numbers: tensors must not share read-only memory.
         numbers = np.asarray(self._source[index]).astype(np.float32)
-        if not self._is_bytes:
+        if not self.is_bytes:
             return torch.from_numpy(numbers)
         numbers /= np.float32(255)
         return torch.from_numpy(as_images(numbers))

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from erasable.errors import Problems, StateError
+from erasable.errors import Problems, StateError, listing
 from erasable.files import require_writable
 from erasable.training._augment import augment
 from erasable.training._checkpoint import Checkpoint, Progress
-from erasable.training._config import Augmentation
+from erasable.training._config import AUGMENTATIONS, Augmentation
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs
 from erasable.training._loop import data_digest, make_fabric
@@ -36,7 +36,7 @@ class StepConfig:
         warmup: Steps with a rising learning rate.
         clip: Largest norm of a gradient.
         average: How much of the running mean of the weights a step keeps.
-        augmentation: ``none``, ``flip``… see `TrainingConfig`.
+        augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``, see `TrainingConfig`.
         seed: Everything random follows from it and the number of the step.
     """
 
@@ -55,6 +55,9 @@ class StepConfig:
             value = getattr(self, name)
             if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
                 problems.note(f"Expected {name} in [{low}, {high}], but got {value!r}.")
+        if self.augmentation not in AUGMENTATIONS:
+            known = listing(AUGMENTATIONS)
+            problems.note(f"Expected augmentation {known}, but got {self.augmentation!r}.")
         problems.raise_if_any()
 
 
@@ -151,10 +154,16 @@ def train_steps(
     found = saved.restore(network, optimizer, average=mean) if saved else None
     progress = found or Progress(0, [])
     history, seconds, first = list(progress.history), progress.seconds, progress.epochs_done
+    if first > config.steps:
+        raise StateError(
+            f"Expected a training of at least {first} steps, which are done in {checkpoint}, but "
+            f"steps is {config.steps}. Use another folder to train fewer."
+        )
     run = _Run(fabric, module, network, mean, optimizer, loss, config)
     with Display(config.steps, enabled=verbose, done=first, unit="step") as display:
-        for start in range(first, config.steps, every):
-            stop = min(start + every, config.steps)
+        start = first
+        while start < config.steps:
+            stop = min(start - start % every + every, config.steps)
             began = time.perf_counter()
             losses = [run.step(step, inputs, classes, display) for step in range(start, stop)]
             seconds += time.perf_counter() - began
@@ -164,6 +173,7 @@ def train_steps(
             if saved:
                 done = Progress(stop, history, seconds)
                 saved.save(network, optimizer, done, average=mean)
+            start = stop
     network.load_state_dict(mean.state_dict())
     network.eval()
     return history

@@ -44,8 +44,7 @@ class EraseDiff(DiffusionMethod):
 
     def step(self, run: DiffusionRun, step: int, steps: int) -> float:
         """Run the inner loop where a round begins; then go down both losses."""
-        every = max(1, steps // self.rounds)
-        if step % every == 0:
+        if step == 0 or step * self.rounds // steps != (step - 1) * self.rounds // steps:
             run.kept["optimum"] = self._inner(run)
         retain = run.denoising_loss(*run.retain_batch())
         forget = self._forget_loss(run)

@@ -19,7 +19,8 @@ class SelectiveAmnesia(DiffusionMethod):
     Attributes:
         per_class: Images that the original draws of each class.
         fisher_images: Of those, how many the Fisher information is estimated from.
-        fisher_steps: Time steps per image there; gradients are summed over them, then squared.
+        fisher_steps: Time steps per image there; gradients are summed over them, then squared. Of
+            fewer than all, the sum is scaled up.
         elastic: Weight of moving away from the original's weights.
         replay: Weight of the loss on drawn images of other classes.
     """
@@ -85,5 +86,5 @@ class SelectiveAmnesia(DiffusionMethod):
                 for slope, more in zip(slopes, run.gradients(loss), strict=True):
                     slope += more
             for kept, slope in zip(total, slopes, strict=True):
-                kept += slope.square() / count
+                kept += (slope * (TIMESTEPS / self.fisher_steps)).square() / count
         return total

@@ -68,7 +68,7 @@ GENERATION: dict[str, dict[str, Any]] = {
             "learning_rate": 5e-4,
             "warmup": 19_500,
             "average": 0.9993,
-            "augmentation": "crop_flip",
+            "augmentation": "flip",
         },
     },
 }

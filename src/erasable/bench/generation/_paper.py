@@ -18,7 +18,7 @@ FORGETTING: dict[str, tuple[float, float, float]] = {
     "sfron": (48.57, 98.48, 19.71),
     "erasediff": (float("nan"), 53.53, 8.66),
     "spm retrain": (0.0, 99.66, 7.05),
-    "spm": (1.90, 99.65, 7.38),
+    "spm_permuted": (1.90, 99.65, 7.38),
     "spm_plain": (3.62, 69.65, 4.59),
 }
 """FID_O, UA and FID_R: means over automobile, cat, dog, horse and truck."""

@@ -1,5 +1,6 @@
 """The tables of generation: how well classes are drawn, and how well one is forgotten."""
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -53,9 +54,10 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 """Settings of methods besides the published ones, by preset: what the time allows."""
 
 INTRODUCTION = (
-    "Level `memory`: the weights of all models were trained on the forgotten class. FID is "
-    "measured by the features named in the table, on as many images of each class as are drawn, so "
-    "figures of other features or other numbers of images cannot be compared with these."
+    "Level `memory`: the weights of all models but the oracles were trained on the forgotten "
+    "class. FID is measured by the features named in the table, on as many images of each class as "
+    "are drawn, so figures of other features or other numbers of images cannot be compared with "
+    "these."
 )
 
 
@@ -204,7 +206,7 @@ def run_forgetting(
         for seed in seeds:
             _forget_one(generators, made, label, seed, methods, kinds, say)
     if has_floor:
-        for kind in ("ddpm", "spm"):
+        for kind in made.seconds:
             label = labels[0]
             made.floors[kind] = {label: _floor(generators, kind, label, seeds[0])}
     return made
@@ -326,7 +328,7 @@ def _sheet(
 ) -> Sheet:
     gap = key in ("ua", "fid_remaining")
     header = ["model and method", *(f"without {label}" for label in made.labels), "mean", "seconds"]
-    header += ["paper: mean"] if has_paper else []
+    header += ["paper: mean, CIFAR-10, FID[inception]"] if has_paper else []
     rows: list[list[Entry]] = []
     for name, by_label in made.runs.items():
         family = "spm" if name.startswith("spm") else "ddpm"
@@ -347,7 +349,9 @@ def _sheet(
         if has_paper:
             place = {"fid_oracle": 0, "ua": 1, "fid_remaining": 2}[key]
             paper = FORGETTING.get(name)
-            entries.append("–" if paper is None else f"{paper[place]:.2f}")
+            is_known = paper is not None and not math.isnan(paper[place])
+            value = f"{paper[place]:.2f}" if paper is not None and is_known else "–"
+            entries.append(f"({value})" if gap and is_known else value)
         rows.append(entries)
     return Sheet(title, header, rows)
 
