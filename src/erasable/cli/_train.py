@@ -138,15 +138,41 @@ def train(
       erasable train model digits --kind generator --preset tiny
     """
     if kind == "generator":
+        others = {
+            "--test": test,
+            "--encoder": encoder,
+            "--encoder-option": encoder_option,
+            "--embedding-cache": embedding_cache,
+            "--init": init,
+            "--reduction": reduction,
+            "--k": k,
+            "--search": search,
+            "--attention": attention,
+            "--temperature": temperature,
+            "--set-encoder": set_encoder,
+            "--support-sampling": support_sampling,
+            "--sampler": sampler,
+            "--epochs": epochs,
+            "--label-smoothing": label_smoothing,
+            "--overwrite": overwrite or None,
+        }
+        _refuse([name for name, value in others.items() if value is not None], "--kind generator")
         train_generator(
             model,
             _name(data, data_option),
             preset=preset or "laptop",
-            given={"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate},
+            given={
+                "steps": steps,
+                "batch_size": batch_size,
+                "learning_rate": learning_rate,
+                "support_size": support_size,
+                "augmentation": augmentation,
+            },
             seed=seed,
             as_json=as_json,
         )
         return
+    _refuse(["--steps"] if steps is not None else [], f"--kind {kind}")
     from erasable.errors import StoreError
     from erasable.store import ModelDirectory
 
@@ -224,6 +250,11 @@ def train(
             *([] if accuracy is None else [f"test accuracy {accuracy:.2%}"]),
         ],
     )
+
+
+def _refuse(options: list[str], kind: str) -> None:
+    if options:
+        raise ArgumentError(f"Expected options of {kind}, but got {', '.join(options)}.")
 
 
 def _name(data: str | None, data_option: str | None) -> str:

@@ -40,8 +40,10 @@ def train_generator(
 
     if preset not in GENERATION:
         raise ArgumentError(f"Expected --preset {listing(GENERATION)}, but got {preset!r}.")
-    if ModelDirectory(model).exists:
-        raise StoreError(f"Expected a new directory, but {model} holds a model. Choose another.")
+    directory = ModelDirectory(model)
+    if directory.exists or not directory.is_free:
+        what = "a model" if directory.exists else "other files"
+        raise StoreError(f"Expected a new directory, but {model} holds {what}. Choose another.")
     side, network = GENERATION[preset]["side"], GENERATION[preset]["network"]
     loaded = in_bytes(load_dataset(data))
     rows = (loaded if max(loaded.train.X.shape[1:3]) == side else shrunk(loaded, side)).train
@@ -58,6 +60,7 @@ def train_generator(
     except KeyboardInterrupt:
         say(f"Stopped. Run the same command again to go on; the state is in {partial}.")
         raise typer.Exit(130) from None
+    generator.data_ = loaded.record()
     generator.save(model)
     shutil.rmtree(partial, ignore_errors=True)
     memory = generator.memory

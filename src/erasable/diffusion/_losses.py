@@ -43,6 +43,11 @@ class ClassLoss:
     scheduler: Any
     drop: float = 0.1
 
+    @property
+    def needs_partners(self) -> bool:
+        """Images do not read each other."""
+        return False
+
     def __call__(self, network: nn.Module, draw: Draw) -> Tensor:
         """Return the loss of a step."""
         noisy, noise, timesteps = add_noise(self.scheduler, 2 * draw.inputs - 1, draw.generator)
@@ -61,9 +66,9 @@ class MemoryLoss:
 
     Attributes:
         scheduler: How noise is added.
-        support: 0: the first half of the batch is the memory of all of it, and a query among them
-            does not read itself. More: so many other rows are drawn for each step, as the paper
-            does.
+        support: 0: every other image of the batch is the memory of all of it, and a query among
+            them does not read itself. More: so many other rows are drawn for each step, as the
+            paper does.
         inputs: All inputs, where support is drawn from.
         classes: Class index of each of them, (rows,).
         branch: At which time step rows are encoded.
@@ -82,6 +87,11 @@ class MemoryLoss:
     drop: float = 0.1
     has_gradient: bool = True
     kernels: Kernels | None = None
+
+    @property
+    def needs_partners(self) -> bool:
+        """Whether queries read the batch itself."""
+        return not self.support
 
     def __call__(self, network: nn.Module, draw: Draw) -> Tensor:
         """Return the loss of a step."""
@@ -122,10 +132,11 @@ class MemoryLoss:
     def _rows(self, draw: Draw, images: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return images of rows, their classes, and which query is which row."""
         if not self.support:
-            half = max(1, len(images) // 2)
+            # Every other one: where batches are drawn in groups of a class, each has partners.
+            rows = images[::2].contiguous(memory_format=torch.channels_last)
             own = torch.full((len(images),), -1, device=images.device)
-            own[:half] = torch.arange(half, device=images.device)
-            return images[:half], draw.classes[:half], own
+            own[::2] = torch.arange(len(rows), device=images.device)
+            return rows, draw.classes[::2], own
         others = np.setdiff1d(np.arange(len(self.inputs)), draw.rows)
         chosen = draw.rng.choice(others, min(self.support, len(others)), replace=False)
         found = 2 * self.inputs[chosen].to(images.device) - 1

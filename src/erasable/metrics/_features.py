@@ -43,11 +43,12 @@ class ClassifierFeatures(FeatureNetwork):
     def __call__(self, images: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return embeddings, before they are normalised."""
         encoder = self._classifier.network_.encoder
+        device = next(encoder.parameters()).device
         parts = []
         with torch.no_grad():
             for start in range(0, len(images), _BATCH):
                 batch = torch.from_numpy(np.ascontiguousarray(images[start : start + _BATCH]))
-                parts.append(encoder(batch.float()).double().numpy())
+                parts.append(encoder(batch.float().to(device)).cpu().double().numpy())
         return np.concatenate(parts)
 
 

@@ -31,8 +31,8 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
         components: Gaussians per class; at most as many as the class has images.
         weights: ``uniform``: every Gaussian is as likely, as the paper writes it. ``learnt``: as
             likely as EM found.
-        variance_floor: Smallest variance of a pixel (pixels range from 0 to 1); a Gaussian of a
-            single image would have none.
+        variance_floor: Added to the variance of every pixel (pixels range from 0 to 1); a Gaussian
+            of a single image would have none.
         iterations: Rounds of EM at most.
         random_state: Seed of where EM starts.
         verbose: 1 shows progress.

@@ -8,12 +8,12 @@ import numpy.typing as npt
 import torch
 
 from erasable.diffusion import make_scheduler
-from erasable.errors import ArgumentError
 from erasable.fusion import additive_votes
-from erasable.models._inputs import as_labels
-from erasable.typing import Float64s
+from erasable.training import Inputs
+from erasable.typing import Float64s, Ints
 
 if TYPE_CHECKING:
+    from erasable.models._generator_reading import Reading
     from erasable.models._spm_generator import SPMGenerator
 
 _TIMES = 10
@@ -42,56 +42,43 @@ class PatchVotes:
 
 @torch.no_grad()
 def patch_votes(
-    model: "SPMGenerator", images: Any, class_labels: Any, top: int, seed: int
+    model: "SPMGenerator", inputs: Inputs, reading: "Reading", top: int, seed: int
 ) -> PatchVotes:
     """Average what an image's patches read over some time steps."""
-    inputs = model._check_inputs(images, reset=False)
-    labels = as_labels(class_labels)
-    if len(labels) != len(inputs):
-        raise ArgumentError(f"Expected {len(inputs)} class labels, but got {len(labels)}.")
-    reading = model.reading(labels, stand_in=None, rows_per_class=model.rows_per_class)
     network, scheduler, memory = model.network_, make_scheduler(), reading.memory()
     clean = (2 * inputs[:] - 1).to(network.device)
     noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed))
     noise = noise.to(network.device)
-    grid = model.patch_grid
-    total = np.zeros((len(inputs), len(reading.rows), grid[0] * grid[1]))
     scheduler.set_timesteps(_TIMES)
-    groups = reading.groups.cpu().numpy()
+    groups, reads = reading.groups.cpu().numpy(), reading.reads.tolist()
+    members = [np.flatnonzero(groups == group) for group in range(max(reads) + 1)]
+    patches = model.patch_grid[0] * model.patch_grid[1]
+    totals = [np.zeros((len(members[group]), patches)) for group in reads]
     for timestep in scheduler.timesteps:
         times = timestep.to(network.device).expand(len(clean))
         noisy = scheduler.add_noise(clean, noise, times)
-        patches = network.encode(noisy, times, reading.labels)
-        readers = network.fusion.to_query(patches)
+        readers = network.fusion.to_query(network.encode(noisy, times, reading.labels))
         keys = memory(timestep).keys
-        for place, group in enumerate(reading.reads.tolist()):
-            mine = np.flatnonzero(groups == group)
-            votes = additive_votes(readers[place], keys[mine].flatten(0, 1), network.fusion.weight)
-            total[place, mine] += votes.mean(dim=0).view(len(mine), -1).cpu().double().numpy()
-    return _heaviest(model, total / _TIMES, reading.rows, top, grid)
+        for place, group in enumerate(reads):
+            mine = keys[members[group]].flatten(0, 1)
+            votes = additive_votes(readers[place], mine, network.fusion.weight).mean(dim=0)
+            totals[place] += votes.view(-1, patches).cpu().double().numpy() / _TIMES
+    chosen = [reading.rows[members[group]] for group in reads]
+    return _heaviest(model, totals, chosen, top)
 
 
 def _heaviest(
-    model: "SPMGenerator",
-    votes: Float64s,
-    rows: npt.NDArray[np.int64],
-    top: int,
-    grid: tuple[int, int],
+    model: "SPMGenerator", votes: list[Float64s], rows: list[Ints], top: int
 ) -> PatchVotes:
-    of_rows = votes.sum(axis=2)
-    order = np.argsort(-of_rows, axis=1, kind="stable")[:, :top]
-    weights = np.take_along_axis(of_rows, order, axis=1)
-    is_read = weights > 0
-    ids = np.full(order.shape, None, dtype=object)
-    labels = np.full(order.shape, None, dtype=object)
-    for place in zip(*np.nonzero(is_read), strict=True):
-        record = model.memory_.record(int(rows[order[place]]))
-        ids[place], labels[place] = record.id, record.label
-    patches = np.take_along_axis(votes, order[:, :, None], axis=1)
-    return PatchVotes(
-        ids,
-        labels,
-        weights,
-        (1 - weights.sum(axis=1)).clip(min=0),
-        patches.reshape(*order.shape, *grid),
-    )
+    """Keep the rows with the largest votes of each image; None where there are fewer."""
+    shape = len(votes), top
+    ids, labels = np.full(shape, None, dtype=object), np.full(shape, None, dtype=object)
+    weights, patches = np.zeros(shape), np.zeros((*shape, *model.patch_grid))
+    for place, (own, positions) in enumerate(zip(votes, rows, strict=True)):
+        order = np.argsort(-own.sum(axis=1), kind="stable")[:top]
+        for rank, row in enumerate(order):
+            record = model.memory_.record(int(positions[row]))
+            ids[place, rank], labels[place, rank] = record.id, record.label
+            weights[place, rank] = own[row].sum()
+            patches[place, rank] = own[row].reshape(model.patch_grid)
+    return PatchVotes(ids, labels, weights, (1 - weights.sum(axis=1)).clip(min=0), patches)

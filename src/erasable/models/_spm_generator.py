@@ -29,6 +29,7 @@ from erasable.models._chosen_rows import chosen_rows
 from erasable.models._consistency import Consistency, Judge
 from erasable.models._generator_reading import ROWS_AT_ONCE, Reading
 from erasable.models._image_generator import ImageGenerator, require_pictures
+from erasable.models._inputs import as_labels
 from erasable.models._memory_model import MemoryModel
 from erasable.models._patch_votes import PatchVotes, patch_votes
 from erasable.models._provenance import Provenance, record_rows
@@ -38,6 +39,7 @@ from erasable.typing import Label, RowId
 BRANCHES = ("fixed", "follow")
 LABELS = ("none", "plain", "permuted")
 _EVERY = 100
+_NOMINAL_STEPS = 3000
 
 
 @final
@@ -195,7 +197,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             labels=self.labels,  # type: ignore[arg-type]  # checked
             drop=self.drop,
             has_gradient=self.support_gradient,
-            kernels=self._kernels(3 * config.steps * config.batch_size, rows / len(known)),
+            # By the work of a step, not of all: a training may go on for more of them.
+            kernels=self._kernels(_NOMINAL_STEPS * config.batch_size, rows / len(known)),
         )
         watcher = None
         if judge is not None:
@@ -215,7 +218,16 @@ class SPMGenerator(MemoryModel, ImageGenerator):
 
     # -- drawing ---------------------------------------------------------------------------------
 
-    def votes(self, images: Any, class_labels: Any, top: int = 5, *, seed: int = 0) -> PatchVotes:
+    def votes(
+        self,
+        images: Any,
+        class_labels: Any,
+        top: int = 5,
+        *,
+        stand_in: Label | None = None,
+        rows_per_class: int | None = None,
+        seed: int = 0,
+    ) -> PatchVotes:
         """Return the rows, and which patches of them, that images of some classes draw on.
 
         An image is made noisy at ten of the steps of drawing, and what its patches then read is
@@ -225,12 +237,20 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             images: What was drawn, or any images of the same size, (n, …).
             class_labels: The class that each was asked for, (n,).
             top: Rows per image; the rest is summed up.
+            stand_in: Whose rows were read where a class had none.
+            rows_per_class: Rows that were read at most; default: the parameter.
             seed: Seed of the noise.
         """
         self._require_fitted()
         if type(top) is not int or top < 1:
             raise ArgumentError(f"Expected top to be a positive int, but got {top!r}.")
-        return patch_votes(self, images, class_labels, top, seed)
+        inputs = self._check_inputs(images, reset=False)
+        labels = as_labels([class_labels] if np.ndim(class_labels) == 0 else class_labels)
+        if len(labels) != len(inputs):
+            raise ArgumentError(f"Expected {len(inputs)} class labels, but got {len(labels)}.")
+        limit = self.rows_per_class if rows_per_class is None else rows_per_class
+        reading = self.reading(labels, stand_in=stand_in, rows_per_class=limit)
+        return patch_votes(self, inputs, reading, top, seed)
 
     def _draw(
         self,

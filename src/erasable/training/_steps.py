@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from erasable.errors import Problems, StateError, listing
 from erasable.files import require_writable
 from erasable.training._augment import augment
+from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
 from erasable.training._config import AUGMENTATIONS, Augmentation
 from erasable.training._display import Display
@@ -93,6 +94,11 @@ class Draw:
 
 class StepLoss(Protocol):
     """From a network and what was drawn to a loss."""
+
+    @property
+    def needs_partners(self) -> bool:
+        """Whether a row needs others of its class in its batch."""
+        ...
 
     def __call__(self, network: nn.Module, draw: Draw) -> Tensor:
         """Return the loss of a step."""
@@ -197,13 +203,13 @@ class _Run:
         self._means: list[Tensor] = [
             kept[n] for n, p in network.named_parameters() if p.requires_grad
         ]
-        self._order: tuple[int, Ints] | None = None
+        self._batches: tuple[int, list[Ints]] | None = None
 
     def step(self, step: int, inputs: Inputs, classes: Tensor, display: Display) -> float:
         config = self._config
         rng = np.random.default_rng([config.seed, step])
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        rows = self._rows(step, len(inputs))
+        rows = self._rows(step, classes)
         images = augment(inputs[rows], config.augmentation, generator)
         if images.ndim == 4:
             images = images.contiguous(memory_format=torch.channels_last)
@@ -231,14 +237,19 @@ class _Run:
         display.step(1.0, value)
         return value
 
-    def _rows(self, step: int, count: int) -> Ints:
+    def _rows(self, step: int, classes: Tensor) -> Ints:
         """Return the rows of a step: every row about once, then all again in another order."""
-        size = min(self._config.batch_size, count)
-        epoch, place = divmod(step, max(1, count // size))
-        if self._order is None or self._order[0] != epoch:
-            order = np.random.default_rng([self._config.seed, epoch, 7]).permutation(count)
-            self._order = epoch, order
-        return self._order[1][place * size : (place + 1) * size]
+        epoch, place = divmod(step, steps_per_epoch(len(classes), self._config.batch_size))
+        if self._batches is None or self._batches[0] != epoch:
+            rng = np.random.default_rng([self._config.seed, epoch, 7])
+            drawn = epoch_batches(
+                classes.numpy(),
+                self._config.batch_size,
+                rng,
+                needs_partners=self._loss.needs_partners,
+            )
+            self._batches = epoch, list(drawn)
+        return self._batches[1][place]
 
 
 def _identity(
