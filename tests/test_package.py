@@ -36,6 +36,7 @@ def test_the_public_names_are_few_and_known():
         "ParametricClassifier",
         "Receipt",
         "SPMClassifier",
+        "SPMGenerator",
         "__version__",
         "audit",
         "convert",

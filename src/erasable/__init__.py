@@ -14,8 +14,6 @@ from erasable._version import __version__
 if TYPE_CHECKING:
     from erasable.memory import Memory
     from erasable.models import (
-        DDPM,
-        GMM,
         KNNClassifier,
         ParametricClassifier,
         SPMClassifier,
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from erasable.store import Receipt
 
 __all__ = [
-    "DDPM",
-    "GMM",
     "KNNClassifier",
     "Memory",
     "ParametricClassifier",
@@ -44,8 +40,6 @@ __all__ = [
 ]
 
 _HOME = {
-    "DDPM": "erasable.models",
-    "GMM": "erasable.models",
     "KNNClassifier": "erasable.models",
     "Memory": "erasable.memory",
     "ParametricClassifier": "erasable.models",

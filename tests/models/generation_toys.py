@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from erasable import DDPM, SPMGenerator
+from erasable import SPMGenerator
+from erasable.models import DDPM
 
 SMALL = {"channels": (8, 16), "layers": 1, "batch_size": 32, "random_state": 0}
 QUARTERS = ("a", "b", "c", "d")

@@ -7,10 +7,10 @@ import pytest
 import torch
 from diffusers import DDPMPipeline, UNet2DModel
 
-from erasable import DDPM, GMM, SPMGenerator, load
+from erasable import SPMGenerator, load
 from erasable.diffusion import MemoryUNet, make_scheduler
 from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
-from erasable.models import _consistency
+from erasable.models import DDPM, GMM, _consistency
 from models.generation_toys import QUARTERS, SMALL, Eye, brightest, generator, quarters, twin
 
 ALL = list(QUARTERS) * 2

@@ -19,7 +19,8 @@ _EXEMPT = {
 
 def as_pictures(embeddings):
     """Return what the laws call embeddings as images of 2 × 2 pixels."""
-    return ((np.asarray(embeddings) / 64 + 1) / 2).astype(np.float32).reshape(-1, 2, 2)
+    values = ((np.asarray(embeddings) / 64 + 1) / 2).astype(np.float32)
+    return values.reshape(len(values), 2, 2) if values.shape[1] == 4 else values[:, None]
 
 
 class GeneratorLaws(DeletionLaws):

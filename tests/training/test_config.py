@@ -49,8 +49,8 @@ def test_values_just_outside_are_refused(name, value):
 
 
 def test_an_unknown_augmentation_is_refused():
-    with pytest.raises(ArgumentError, match="'none', 'crop' or 'crop_flip', but got 'flip'"):
-        TrainingConfig(augmentation="flip")
+    with pytest.raises(ArgumentError, match="'none', 'crop', 'flip', 'crop_flip', but got 'spin'"):
+        TrainingConfig(augmentation="spin")
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, "augmentation"])

@@ -218,7 +218,7 @@ def _places(classes: Tensor, label: int, *, is_sorted: bool) -> Tensor:
     if not is_sorted:
         return (classes == label).nonzero()[:, 0]
     ends = torch.tensor([label, label + 1], dtype=classes.dtype, device=classes.device)
-    start, stop = torch.searchsorted(classes, ends).tolist()
+    start, stop = torch.searchsorted(classes.contiguous(), ends).tolist()
     return torch.arange(start, stop, device=classes.device)
 
 
