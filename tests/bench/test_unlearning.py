@@ -1,5 +1,7 @@
 """Tables of the unlearning benchmark on a few digits."""
 
+import copy
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -120,6 +122,36 @@ def test_the_headline_follows_from_the_cells(made):
     difference = 100 * (gaps["parametric", "ga"] - gaps["spm", "deletion"])
     word = "below" if difference >= 0 else "above"
     assert f"PG_H {abs(difference):.2f} points {word}" in compared.sheets[0].notes[0]
+
+
+def test_what_doing_nothing_gives_is_said(made):
+    compared, *_ = made
+    ((_, group),) = compared.found.items()
+    note = compared.sheets[0].notes[1]
+    gaps = {
+        kind: statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
+        for kind, runs in group.untouched.items()
+    }
+    assert f"SPM {100 * gaps['spm']:.2f} (" in note
+    for (kind, method), runs in group.cells.items():
+        own = statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
+        title = {"ga": "Parametric GA", "deletion": "SPM Deletion"}[method]
+        assert (title in note) == (own > gaps[kind])
+
+
+def test_doing_nothing_at_the_floor_is_told_apart_from_forgetting(made):
+    compared, *_ = made
+    ((title, group),) = compared.found.items()
+    phrase = "cannot tell forgetting from doing nothing"
+    for factor, is_alike in ((1.05, True), (1.5, False)):
+        changed = copy.deepcopy(group)
+        for kind, runs in changed.untouched.items():
+            pairs = changed.floors[kind]
+            floor = statistics.fmean(pair["test"]["prediction_gap"] for pair in pairs)
+            for run in runs:
+                run.result["compare"]["test"]["prediction_gap"] = factor * floor
+        notes = " ".join(unlearning_sheet(title, changed).notes)
+        assert (phrase in notes) == is_alike
 
 
 def test_a_second_run_gives_the_same_document(made):
