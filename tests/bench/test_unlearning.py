@@ -132,7 +132,7 @@ def test_what_doing_nothing_gives_is_said(made):
         kind: statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
         for kind, runs in group.untouched.items()
     }
-    assert f"SPM {100 * gaps['spm']:.2f} (" in note
+    assert f"SPM {100 * gaps['spm']:.2f}, " in note
     for (kind, method), runs in group.cells.items():
         own = statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
         title = {"ga": "Parametric GA", "deletion": "SPM Deletion"}[method]
@@ -152,6 +152,16 @@ def test_doing_nothing_at_the_floor_is_told_apart_from_forgetting(made):
                 run.result["compare"]["test"]["prediction_gap"] = factor * floor
         notes = " ".join(unlearning_sheet(title, changed).notes)
         assert (phrase in notes) == is_alike
+
+
+def test_oracles_that_agree_are_no_obstacle(made):
+    compared, *_ = made
+    ((title, group),) = compared.found.items()
+    changed = copy.deepcopy(group)
+    for pairs in changed.floors.values():
+        for pair in pairs:
+            pair["test"]["prediction_gap"] = 0.0
+    assert "Doing nothing has PG_H" in unlearning_sheet(title, changed).notes[1]
 
 
 def test_a_second_run_gives_the_same_document(made):

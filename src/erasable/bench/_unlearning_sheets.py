@@ -349,8 +349,8 @@ def _nothing_done(found: Found) -> list[str]:
     if not gaps:
         return []
     floors = {kind: _floors(found, kind)["prediction_gap"] for kind in gaps}
-    shown = ", ".join(
-        f"{KIND_TITLES[kind]} {100 * value:.2f} ({value / floors[kind]:.1f} × floor)"
+    shown = "; ".join(
+        f"{KIND_TITLES[kind]} {Figure([value], floors[kind], 100).text()}"
         for kind, value in gaps.items()
     )
     farther = [
