@@ -20,7 +20,7 @@ _COLOURS = {
 }
 _ORACLE = "#2d3748"
 
-_BESIDE, _FARTHER = 1.12, 1.7
+_BESIDE, _FARTHER, _HEADROOM = 1.12, 1.7, 1.08
 _LINE, _WORD, _NEAR_ENOUGH = 0.045, 0.22, 0.01
 """Height of a line of text and width of a word, as shares of the largest gap and in powers of ten;
 and how far a label may be from its point without a line to it."""
@@ -109,7 +109,8 @@ def _draw_time(axis: Any, found: Found) -> None:
         axis.plot(seconds, floor, "D", color=_COLOURS.get(kind), markersize=5, markerfacecolor="w")
     axis.set_xscale("log")
     axis.minorticks_off()
-    axis.set_ylim(bottom=0)
+    floors = [statistics.fmean(_floor(found, kind)) for kind in found.oracles]
+    axis.set_ylim(0, _HEADROOM * max([*heights.values(), *floors]))
     axis.set_xlabel("seconds")
     axis.set_ylabel("PG_H, % of test images")
     axis.grid(alpha=0.25)
