@@ -21,6 +21,7 @@ from erasable.bench._unlearning import (
     class_groups,
     graph_note,
     imagenet_groups,
+    introduction,
     random_groups,
     run_unlearning,
     unlearning_document,
@@ -272,6 +273,14 @@ def test_the_graph_encoder_is_compared_by_accuracy(made):
     _, harness, groups, *_ = made
     found = run_unlearning(harness, groups, seeds=[0], edits=(), kinds=("spm", "gnn"))
     assert "with a graph set encoder" in graph_note(found)
+
+
+def test_a_page_names_the_level_of_what_it_shows_and_nothing_else():
+    graphs = introduction([("parametric", "ga"), ("spm", "deletion"), ("gnn", "deletion")])
+    assert "`memory` for deletion from SPM and SPM with graph (" in graphs
+    assert "SISA" not in graphs
+    assert "`exact` for SISA" in introduction([("sisa", "deletion")])
+    assert "Level of forgetting" not in introduction([("parametric", "ga")])
 
 
 # -- forms ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ KIND_TITLES = {
     "knn": "KNN",
     "spm": "SPM",
     "sisa": "SISA",
-    "gnn": "SPM, graph",
+    "gnn": "SPM with graph",
 }
 _HEADER = [
     "model and method",
