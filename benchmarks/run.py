@@ -17,6 +17,7 @@ PARTS = {
     "Predicting": "predict",
     "Views": "views",
     "Neighbours": "neighbours",
+    "Queries at once": "query_blocks",
     "Quantised search": "search",
     "Gaussian": "gaussian",
     "Training": "train_step",

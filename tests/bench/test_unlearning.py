@@ -1,5 +1,7 @@
 """Tables of the unlearning benchmark on a few digits."""
 
+import copy
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -19,6 +21,7 @@ from erasable.bench._unlearning import (
     class_groups,
     graph_note,
     imagenet_groups,
+    introduction,
     random_groups,
     run_unlearning,
     unlearning_document,
@@ -120,6 +123,46 @@ def test_the_headline_follows_from_the_cells(made):
     difference = 100 * (gaps["parametric", "ga"] - gaps["spm", "deletion"])
     word = "below" if difference >= 0 else "above"
     assert f"PG_H {abs(difference):.2f} points {word}" in compared.sheets[0].notes[0]
+
+
+def test_what_doing_nothing_gives_is_said(made):
+    compared, *_ = made
+    ((_, group),) = compared.found.items()
+    note = compared.sheets[0].notes[1]
+    gaps = {
+        kind: statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
+        for kind, runs in group.untouched.items()
+    }
+    assert f"SPM {100 * gaps['spm']:.2f}, " in note
+    for (kind, method), runs in group.cells.items():
+        own = statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
+        title = {"ga": "Parametric GA", "deletion": "SPM Deletion"}[method]
+        assert (title in note) == (own > gaps[kind])
+
+
+def test_doing_nothing_at_the_floor_is_told_apart_from_forgetting(made):
+    compared, *_ = made
+    ((title, group),) = compared.found.items()
+    phrase = "cannot tell forgetting from doing nothing"
+    for factor, is_alike in ((1.05, True), (1.5, False)):
+        changed = copy.deepcopy(group)
+        for kind, runs in changed.untouched.items():
+            pairs = changed.floors[kind]
+            floor = statistics.fmean(pair["test"]["prediction_gap"] for pair in pairs)
+            for run in runs:
+                run.result["compare"]["test"]["prediction_gap"] = factor * floor
+        notes = " ".join(unlearning_sheet(title, changed).notes)
+        assert (phrase in notes) == is_alike
+
+
+def test_oracles_that_agree_are_no_obstacle(made):
+    compared, *_ = made
+    ((title, group),) = compared.found.items()
+    changed = copy.deepcopy(group)
+    for pairs in changed.floors.values():
+        for pair in pairs:
+            pair["test"]["prediction_gap"] = 0.0
+    assert "Doing nothing has PG_H" in unlearning_sheet(title, changed).notes[1]
 
 
 def test_a_second_run_gives_the_same_document(made):
@@ -230,6 +273,14 @@ def test_the_graph_encoder_is_compared_by_accuracy(made):
     _, harness, groups, *_ = made
     found = run_unlearning(harness, groups, seeds=[0], edits=(), kinds=("spm", "gnn"))
     assert "with a graph set encoder" in graph_note(found)
+
+
+def test_a_page_names_the_level_of_what_it_shows_and_nothing_else():
+    graphs = introduction([("parametric", "ga"), ("spm", "deletion"), ("gnn", "deletion")])
+    assert "`memory` for deletion from SPM and SPM with graph (" in graphs
+    assert "SISA" not in graphs
+    assert "`exact` for SISA" in introduction([("sisa", "deletion")])
+    assert "Level of forgetting" not in introduction([("parametric", "ga")])
 
 
 # -- forms ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from erasable.bench._rules import classes_rule, stages
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench._tune import tune
-from erasable.bench._unlearning import INTRODUCTION, UNSEEN, tuned_fact
+from erasable.bench._unlearning import UNSEEN, introduction, tuned_fact
 from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
 from erasable.errors import ArgumentError, ErasableError, StateError
 
@@ -153,12 +153,12 @@ def sequence_document(made: Sequences, command: str) -> Document:
     times = Sheet("Seconds of each request", header, _time_rows(made, len(requests)))
     runs = [run for runs in made.runs.values() for run in runs]
     facts = [*origin([*runs, *made.oracles], command), *map(tuned_fact, made.searched)]
-    introduction = (
+    opening = (
         "Requests come one after the other; each is done on the model that the last one left, and "
         "the model is then compared with oracles that saw nothing of what is gone by then. "
     )
     title = f"Requests in sequence on {runs[0].settings['data']['name']}"
-    return Document(title, introduction + INTRODUCTION, [gaps, times], facts)
+    return Document(title, opening + introduction(made.runs), [gaps, times], facts)
 
 
 def _gap_rows(made: Sequences, count: int) -> list[list[Entry]]:

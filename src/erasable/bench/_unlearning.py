@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from erasable.bench._runs import Run
 from erasable.bench._sheet import Figure, Sheet
 from erasable.bench._tune import combinations, tune
 from erasable.bench._unlearning_figures import unlearning_pictures
-from erasable.bench._unlearning_sheets import detail_sheets, unlearning_sheet
+from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError, ErasableError
 
 EDITS = ("ga", "ft", "iu", "be", "bs", "l1_sparse", "salun", "munba")
@@ -219,17 +219,33 @@ def unlearning_document(title: str, made: Compared, classes: list[Any], command:
     """
     facts = [*origin(made.runs, command), *map(tuned_fact, made.searched)]
     pictures = unlearning_pictures(made.found, classes)
-    return Document(title, INTRODUCTION, made.sheets, facts, pictures)
+    cells = (cell for group in made.found.values() for cell in group.cells)
+    return Document(title, introduction(cells), made.sheets, facts, pictures)
 
 
-INTRODUCTION = (
-    "Level of forgetting: `memory` for KNN and SPM deletion (the weights were trained on all "
-    "rows), `exact` for SISA, whose shards are trained again. Methods that edit weights have no "
-    "level: how much they forget is what is measured. Gaps are to an oracle of the same kind, "
-    "retrained without the forget set; multiples are of the floor, the gap between two oracles of "
-    "different seeds. UA is the error rate on the forget set. Values are mean ± standard deviation "
-    "over seeds and scenarios."
-)
+def introduction(cells: Iterable[tuple[str, str]]) -> str:
+    """Say which level of forgetting each part of a table has, and what its figures are.
+
+    Args:
+        cells: What the table shows: kinds of models and methods.
+    """
+    deleted = dict.fromkeys(kind for kind, method in cells if method == "deletion")
+    levels = []
+    kept = [KIND_TITLES[kind] for kind in deleted if kind != "sisa"]
+    if kept:
+        levels.append(
+            f"`memory` for deletion from {' and '.join(kept)} (the weights were trained on all "
+            "rows)"
+        )
+    if "sisa" in deleted:
+        levels.append("`exact` for SISA, whose shards are trained again")
+    said = f"Level of forgetting: {', '.join(levels)}. " if levels else ""
+    return said + (
+        "Methods that edit weights have no level: how much they forget is what is measured. Gaps "
+        "are to an oracle of the same kind, retrained without the forget set; multiples are of "
+        "the floor, the gap between two oracles of different seeds. UA is the error rate on the "
+        "forget set. Values are mean ± standard deviation over seeds and scenarios."
+    )
 
 
 def graph_note(made: Compared) -> str:

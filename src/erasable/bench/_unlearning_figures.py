@@ -1,5 +1,6 @@
 """Pictures of the unlearning benchmark."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,11 @@ _COLOURS = {
     "sisa": "#b83280",
 }
 _ORACLE = "#2d3748"
+
+_BESIDE, _FARTHER, _HEADROOM = 1.12, 1.7, 1.08
+_LINE, _WORD, _NEAR_ENOUGH = 0.045, 0.22, 0.01
+"""Height of a line of text and width of a word, as shares of the largest gap and in powers of ten;
+and how far a label may be from its point without a line to it."""
 
 
 def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list[Picture]:
@@ -78,24 +84,53 @@ def _draw_floor(axis: Any, found: Found) -> None:
 
 
 def _draw_time(axis: Any, found: Found) -> None:
-    points = sorted(_means(found).items(), key=lambda item: statistics.fmean(item[1]))
-    for number, (key, values) in enumerate(points):
-        seconds = statistics.median(run.result["seconds"] for run in _scored(found.cells[key]))
-        gap = statistics.fmean(values)
-        axis.plot(seconds, gap, "o", color=_COLOURS.get(key[0]), markersize=7)
-        away = (5, 4) if number % 2 else (5, -10)  # labels of near points, apart
-        axis.annotate(_name(key), (seconds, gap), xytext=away, textcoords="offset points", size=7)
+    means = {key: statistics.fmean(values) for key, values in _means(found).items()}
+    times = {
+        key: statistics.median(run.result["seconds"] for run in _scored(found.cells[key]))
+        for key in means
+    }
+    heights = _apart({key: (math.log10(times[key]), means[key]) for key in means})
+    for key, gap in means.items():
+        colour = _COLOURS.get(key[0])
+        axis.plot(times[key], gap, "o", color=colour, markersize=7)
+        is_moved = abs(heights[key] - gap) > _NEAR_ENOUGH * max(means.values())
+        line = {"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkB": 4} if is_moved else None
+        axis.annotate(
+            _name(key),
+            (times[key], gap),
+            xytext=(times[key] * (_FARTHER if is_moved else _BESIDE), heights[key]),
+            va="center",
+            size=7,
+            arrowprops=line,
+        )
     for kind, runs in found.oracles.items():
         seconds = statistics.median(run.result["seconds"] for run in runs)
         floor = statistics.fmean(_floor(found, kind))
         axis.plot(seconds, floor, "D", color=_COLOURS.get(kind), markersize=5, markerfacecolor="w")
     axis.set_xscale("log")
     axis.minorticks_off()
-    axis.set_ylim(bottom=0)
+    floors = [statistics.fmean(_floor(found, kind)) for kind in found.oracles]
+    axis.set_ylim(0, _HEADROOM * max([*heights.values(), *floors]))
     axis.set_xlabel("seconds")
     axis.set_ylabel("PG_H, % of test images")
     axis.grid(alpha=0.25)
     axis.margins(x=0.15)
+
+
+def _apart(points: dict[tuple[str, str], tuple[float, float]]) -> dict[tuple[str, str], float]:
+    """Return heights for labels beside points, such that labels of near points do not overlap.
+
+    Args:
+        points: Place (log of seconds, gap) by key.
+    """
+    least = _LINE * max(height for _, height in points.values())
+    placed: list[tuple[float, float]] = []
+    heights: dict[tuple[str, str], float] = {}
+    for key, (right, height) in sorted(points.items(), key=lambda item: item[1][1]):
+        near = [other for place, other in placed if abs(place - right) < _WORD]
+        heights[key] = max([height, *(other + least for other in near)])
+        placed.append((right, heights[key]))
+    return heights
 
 
 def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:

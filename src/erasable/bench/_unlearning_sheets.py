@@ -28,7 +28,7 @@ KIND_TITLES = {
     "knn": "KNN",
     "spm": "SPM",
     "sisa": "SISA",
-    "gnn": "SPM, graph",
+    "gnn": "SPM with graph",
 }
 _HEADER = [
     "model and method",
@@ -43,6 +43,9 @@ _HEADER = [
 ]
 _PAPER_HEADER = ["paper: PG_H %", "paper: PG_S", "paper: UA / RA / TA"]
 _ATTACK = "confidence"
+
+_LIKE_FLOOR = 1.1
+"""Gaps up to so many floors are taken for what two oracles differ by."""
 
 
 def unlearning_sheet(
@@ -65,7 +68,8 @@ def unlearning_sheet(
         header += _PAPER_HEADER
         keys = _keys(found)
         rows = [[*row, *_facing(paper.get(key))] for row, key in zip(rows, keys, strict=True)]
-    notes = [*_headline(found), *_vacuous(found), *_forgotten(found), *_failures(found)]
+    notes = [*_headline(found), *_nothing_done(found), *_vacuous(found)]
+    notes += [*_forgotten(found), *_failures(found)]
     return Sheet(title, header, rows, notes)
 
 
@@ -337,6 +341,33 @@ def _headline(found: Found) -> list[str]:
         f"weights ({TITLES.get(best[1], best[1])}), and {speed}. Each is compared with oracles of "
         "its own kind."
     ]
+
+
+def _nothing_done(found: Found) -> list[str]:
+    """Say how far models are from their oracles to which nothing was done, and who is farther."""
+    gaps = {kind: _mean_gap(runs) for kind, runs in found.untouched.items()}
+    if not gaps:
+        return []
+    floors = {kind: _floors(found, kind)["prediction_gap"] for kind in gaps}
+    shown = "; ".join(
+        f"{KIND_TITLES[kind]} {Figure([value], floors[kind], 100).text()}"
+        for kind, value in gaps.items()
+    )
+    farther = [
+        f"{KIND_TITLES[kind]} {TITLES.get(method, method)}"
+        for (kind, method), runs in found.cells.items()
+        if _scored(runs) and _mean_gap(_scored(runs)) > gaps[kind]
+    ]
+    note = f"Doing nothing has PG_H {shown}."
+    if all(value <= _LIKE_FLOOR * floors[kind] for kind, value in gaps.items()):
+        note += " So here PG_H cannot tell forgetting from doing nothing."
+    if farther:
+        note += f" Farther from their oracles than that: {', '.join(farther)}."
+    return [note]
+
+
+def _mean_gap(runs: Sequence[Run]) -> float:
+    return statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
 
 
 def _seconds(found: Found, key: tuple[str, str]) -> float:
