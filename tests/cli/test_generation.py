@@ -125,30 +125,56 @@ def test_standard_generation(run, kept, tmp_path):
     assert code == 0
     assert "FID[fast_cnn]" in out
     assert "1024 rows per class" in out
-    assert "the paper reports 7.04 against 7.28 at 35 times" in out
+    assert "35.04" in out  # the paper's time
+    assert "all models in turn in one process" in out
     assert all(path.stat().st_size for path in outs)
     assert (tmp_path / "page-samples.png").exists()
 
 
+def test_variants_of_the_generator(run, kept, monkeypatch):
+    monkeypatch.setattr("erasable.bench.generation._standard.VARIANTS", ("spm", "spm_follow"))
+    code, out, _ = run("tables", "variants", *FEW, "--runs", kept)
+    assert code == 0
+    assert "SPM, rows at the query's time step" in out
+
+
 @pytest.mark.parametrize(
-    ("table", "row"),
+    ("table", "row", "options"),
     [
-        ("ddpm", "DDPM: SalUn"),
-        ("label_perm", "SPM, label embedding, not permuted: deletion"),
-        ("erasediff", "DDPM: EraseDiff"),
+        ("ddpm", "DDPM: SalUn", ["--published"]),
+        ("label_perm", "SPM, label embedding, not permuted: deletion", []),
+        ("erasediff", "DDPM: EraseDiff", []),
     ],
 )
-def test_forgetting_a_class(run, kept, tmp_path, table, row):
+def test_forgetting_a_class(run, kept, tmp_path, table, row, options):
     page = tmp_path / "page.md"
-    words = ("tables", table, *FEW, "--class", 1, "--runs", kept)
+    words = ("tables", table, *FEW, "--class", 1, "--runs", kept, *options)
     code, out, _ = run(*words, "--out", page)
     assert code == 0
     assert row in out
-    assert "of the forgotten label alone" in page.read_text()
-    assert "partly structural" in page.read_text()
+    text = page.read_text()
+    assert "nothing done" in text
+    assert "another oracle (the floor)" in text
+    assert "partly structural" in text
+    assert "100.00 % are the same to the byte" in text
+    assert ("Tuned on class 0" in text) == (table == "erasediff")
+    assert ("Methods are not tuned" in text) == (table == "ddpm")
     again = run(*words)
     assert again[0] == 0
     assert "training" not in again[2].replace("training the judge", "")
+
+
+def test_tuning_needs_a_class_that_no_table_shows(run, kept):
+    every = [word for label in range(10) for word in ("--class", label)]
+    code, _, err = run("tables", "erasediff", *FEW, *every, "--floors", 0, "--runs", kept)
+    assert code == 1
+    assert "Expected a class that is not forgotten, to tune on" in err
+
+
+def test_features_are_named_or_refused(run, kept):
+    code, _, err = run("tables", "std_ddpm", *FEW, "--features", "vgg", "--runs", kept)
+    assert code == 1
+    assert "Expected classifier or inception[:FILE], but got 'vgg'" in err
 
 
 def test_an_unknown_class_is_refused(run, kept):
@@ -157,7 +183,7 @@ def test_an_unknown_class_is_refused(run, kept):
     assert "but got 'x'" in err
 
 
-@pytest.mark.parametrize("figure", ["samples", "gmm", "pipeline"])
+@pytest.mark.parametrize("figure", ["samples", "gmm", "pipeline", "votes"])
 def test_figures(run, kept, tmp_path, figure):
     out = tmp_path / f"{figure}.png"
     assert run("figures", figure, *FEW, "--runs", kept, "--out", out)[0] == 0

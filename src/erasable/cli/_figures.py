@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import require_file, say
-from erasable.cli._tables import Data, RunsFolder, Scale
+from erasable.cli._common import require_file
+from erasable.cli._generation import Scale, drawings_of
+from erasable.cli._tables import Data, RunsFolder
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from erasable.bench.generation import Generators
+    from erasable.bench.generation import Drawings
 
 figures_app = typer.Typer(
     no_args_is_help=True,
@@ -48,7 +49,7 @@ def samples(
       erasable figures samples --data mnist --out samples.png
       erasable figures samples --data digits --preset tiny --per-class 3
     """
-    generators = _generators(data, scale, runs, out)
+    generators = _drawings(data, scale, runs, out).generators
     from erasable.bench.generation import before_and_after
 
     _write(out, before_and_after(generators, seed, per_class=per_class))
@@ -70,14 +71,14 @@ def gmm(
       erasable figures gmm --data mnist --out gmm.png
       erasable figures gmm --data digits --preset tiny
     """
-    generators = _generators(data, scale, runs, out)
+    drawings = _drawings(data, scale, runs, out)
     from erasable.bench.generation import first_of_each, image_grid
 
-    images, _ = generators.original_samples("gmm", seed)
-    chosen = first_of_each(generators, images, min(per_class, generators.per_class))
-    count = len(generators.classes)
-    rows = [("", chosen[at : at + count]) for at in range(0, len(chosen), count)]
-    _write(out, image_grid(rows, [str(label) for label in generators.classes]))
+    images = drawings.of_original("gmm", seed)
+    chosen = first_of_each(drawings, images, min(per_class, drawings.per_class))
+    names = [str(label) for label in drawings.generators.classes]
+    rows = [("", chosen[at : at + len(names)]) for at in range(0, len(chosen), len(names))]
+    _write(out, image_grid(rows, names))
 
 
 @figures_app.command("pipeline")
@@ -98,15 +99,43 @@ def pipeline(
       erasable figures pipeline --data mnist --class 7 --out pipeline.png
       erasable figures pipeline --data digits --preset tiny
     """
-    generators = _generators(data, scale, runs, out)
+    generators = _drawings(data, scale, runs, out).generators
     from erasable.bench.generation import pipeline_picture
 
-    known: dict[str, Any] = {str(one): one for one in generators.classes}
-    word = label or list(known)[min(2, len(known) - 1)]
-    if word not in known:
-        raise ArgumentError(f"Expected a class among {', '.join(known)}, but got {word!r}.")
-    picture = pipeline_picture(generators.fresh("spm", seed), generators.pictures(), known[word])
+    chosen = _class(generators.classes, label)
+    picture = pipeline_picture(generators.fresh("spm", seed), generators.pictures(), chosen)
     _write(out, picture)
+
+
+@figures_app.command("votes")
+def votes(
+    data: Data = "mnist",
+    scale: Scale = "laptop",
+    label: Annotated[
+        str | None, typer.Option("--class", help="The class to ask for; default: the third.")
+    ] = None,
+    n: Annotated[int, typer.Option("--n", min=1, help="Images.")] = 3,
+    top: Annotated[int, typer.Option(min=1, help="Rows per image.")] = 6,
+    seed: Seed = 0,
+    runs: RunsFolder = Path("out/runs"),
+    out: Out = Path("votes.png"),
+) -> None:
+    """Which training images, and which of their patches, what is drawn was read from.
+
+    \b
+    Examples:
+      erasable figures votes --data mnist --class 7 --out votes.png
+      erasable figures votes --data digits --preset tiny
+    """
+    generators = _drawings(data, scale, runs, out).generators
+    import torch
+
+    from erasable.bench.generation import votes_picture
+
+    asked = [_class(generators.classes, label)] * n
+    model = generators.model("spm", seed)
+    images = model.sample(asked, generator=torch.Generator().manual_seed(seed))
+    _write(out, votes_picture(images, model.votes(images, asked, top), generators.pictures()))
 
 
 @figures_app.command("teaser")
@@ -123,16 +152,18 @@ def teaser(out: Out = Path("teaser.png")) -> None:
     _write(out, teaser_figure(run_teaser(seed=0)))
 
 
-def _generators(data: str, scale: str, runs: Path, out: Path) -> "Generators":
-    from erasable.bench import Runs
-    from erasable.data import load_dataset
-    from erasable.models import require_diffusion
+def _class(classes: list[Any], word: str | None) -> Any:
+    """Return the class that a word names; without one, the third."""
+    known = {str(one): one for one in classes}
+    chosen = list(known)[min(2, len(known) - 1)] if word is None else word
+    if chosen not in known:
+        raise ArgumentError(f"Expected a class among {', '.join(known)}, but got {chosen!r}.")
+    return known[chosen]
 
-    require_diffusion()
-    from erasable.bench.generation import Generators
 
+def _drawings(data: str, scale: str, runs: Path, out: Path) -> "Drawings":
     require_file(out)
-    return Generators(load_dataset(data), scale=scale, runs=Runs(runs), say=say, verbose=True)
+    return drawings_of(data, scale, runs)
 
 
 def _write(out: Path, png: bytes) -> None:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from erasable.cli._common import AsJson, emit, require_file, say
-from erasable.cli._tables import Data, Outs, RunsFolder, Scale, command
+from erasable.cli._tables import Data, Outs, RunsFolder, command
 
 if TYPE_CHECKING:
     from erasable.bench import Document
-    from erasable.bench.generation import Generators
+    from erasable.bench.generation import Drawings, Generators
+    from erasable.metrics import FeatureNetwork
 
 GenerationSeeds = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds: 0, 1, …")]
 Forgotten = Annotated[
@@ -19,12 +20,25 @@ Forgotten = Annotated[
         "--class", metavar="CLASS", help="A class to forget; can be repeated; default: every other."
     ),
 ]
+Features = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[:FILE]",
+        help="What FID is measured by: classifier, or inception (with a file of its weights).",
+    ),
+]
+Scale = Annotated[str, typer.Option("--preset", help="tiny, demo, laptop or paper.")]
+Floors = Annotated[
+    int, typer.Option(min=0, help="For how many classes two oracles are compared: the floor.")
+]
+Published = Annotated[bool, typer.Option("--published", help="Do not tune methods.")]
 
 
 def std_ddpm(
     data: Data = "mnist",
     scale: Scale = "laptop",
     seeds: GenerationSeeds = 1,
+    features: Features = "classifier",
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -36,12 +50,36 @@ def std_ddpm(
       erasable tables std_ddpm --data mnist --out std_ddpm.md
       erasable tables std_ddpm --data digits --preset tiny
     """
-    generators = _generators(data, scale, runs, out, is_quiet=as_json)
+    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
     from erasable.bench.generation import run_standard, standard_document
 
-    found = run_standard(generators, seeds=list(range(seeds)))
-    every = [vars(run) for some in found.values() for run in some]
-    _show(standard_document(generators, found, command()), out, every, as_json=as_json)
+    found = run_standard(drawings, seeds=list(range(seeds)))
+    document = standard_document(drawings, found, command(), "Generation")
+    _show(document, out, [vars(run) for some in found.values() for run in some], as_json=as_json)
+
+
+def variants(
+    data: Data = "mnist",
+    scale: Scale = "laptop",
+    seeds: GenerationSeeds = 1,
+    features: Features = "classifier",
+    runs: RunsFolder = Path("out/runs"),
+    out: Outs = None,
+    as_json: AsJson = False,
+) -> None:
+    """How the memory of a generator is trained and read: what each way costs and gives.
+
+    \b
+    Examples:
+      erasable tables variants --data digits --preset demo --seeds 3
+      erasable tables variants --data mnist --out variants.md
+    """
+    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
+    from erasable.bench.generation import run_variants, standard_document
+
+    found = run_variants(drawings, seeds=list(range(seeds)))
+    document = standard_document(drawings, found, command(), "Variants of the generator")
+    _show(document, out, [vars(run) for some in found.values() for run in some], as_json=as_json)
 
 
 def ddpm(
@@ -49,6 +87,9 @@ def ddpm(
     scale: Scale = "laptop",
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
+    floors: Floors = 1,
+    is_published: Published = False,
+    features: Features = "classifier",
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -60,11 +101,14 @@ def ddpm(
       erasable tables ddpm --data mnist --out ddpm.md --out ddpm.csv
       erasable tables ddpm --data digits --preset tiny --class 1
     """
+    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
     _forgetting(
+        drawings,
         "Forgetting a class in generation",
         ("sa", "salun", "sfron"),
         ("spm",),
-        (data, scale, seeds, classes, runs, out),
+        (seeds, classes, floors, out),
+        is_tuned=not is_published,
         as_json=as_json,
     )
 
@@ -74,6 +118,8 @@ def label_perm(
     scale: Scale = "laptop",
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
+    floors: Floors = 1,
+    features: Features = "classifier",
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -85,11 +131,14 @@ def label_perm(
       erasable tables label_perm --data mnist --out label_perm.md
       erasable tables label_perm --data digits --preset tiny --class 1
     """
+    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
     _forgetting(
+        drawings,
         "Label embeddings and deletion",
         (),
         ("spm", "spm_permuted", "spm_plain"),
-        (data, scale, seeds, classes, runs, out),
+        (seeds, classes, floors, out),
+        is_tuned=False,
         as_json=as_json,
     )
 
@@ -99,6 +148,9 @@ def erasediff(
     scale: Scale = "laptop",
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
+    floors: Floors = 1,
+    is_published: Published = False,
+    features: Features = "classifier",
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -110,38 +162,43 @@ def erasediff(
       erasable tables erasediff --data mnist --out erasediff.md
       erasable tables erasediff --data digits --preset tiny --class 1
     """
+    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
     _forgetting(
+        drawings,
         "Forgetting a class in generation, against EraseDiff",
         ("erasediff",),
         ("spm",),
-        (data, scale, seeds, classes, runs, out),
+        (seeds, classes, floors, out),
+        is_tuned=not is_published,
         as_json=as_json,
     )
 
 
 def _forgetting(
+    drawings: "Drawings",
     title: str,
     methods: tuple[str, ...],
     kinds: tuple[str, ...],
-    arguments: tuple[str, str, int, list[str] | None, Path, list[Path] | None],
+    arguments: tuple[int, list[str] | None, int, list[Path] | None],
     *,
+    is_tuned: bool,
     as_json: bool,
 ) -> None:
-    data, scale, seeds, classes, runs, out = arguments
-    generators = _generators(data, scale, runs, out, is_quiet=as_json)
+    seeds, classes, floors, out = arguments
     from erasable.bench.generation import forgetting_document, run_forgetting
 
     made = run_forgetting(
-        generators,
-        _labels(generators, classes),
+        drawings,
+        _labels(drawings.generators, classes),
         seeds=list(range(seeds)),
         methods=methods,
         kinds=kinds,
+        floors=floors,
+        is_tuned=is_tuned,
         say=say,
     )
-    every = [vars(run) for row in made.runs.values() for some in row.values() for run in some]
-    document = forgetting_document(generators, made, f"{title}: {generators.data.name}", command())
-    _show(document, out, every, as_json=as_json)
+    document = forgetting_document(drawings, made, title, command())
+    _show(document, out, [vars(run) for run in made.every], as_json=as_json)
 
 
 def _labels(generators: "Generators", words: list[str] | None) -> list[Any]:
@@ -157,22 +214,67 @@ def _labels(generators: "Generators", words: list[str] | None) -> list[Any]:
     return [known[word] for word in words]
 
 
-def _generators(
-    data: str, scale: str, runs: Path, out: list[Path] | None, *, is_quiet: bool
-) -> "Generators":
-    from erasable.bench import Runs, require_form
-    from erasable.data import load_dataset
-    from erasable.models import require_diffusion
-
-    require_diffusion()
-    from erasable.bench.generation import Generators
+def _drawings(
+    data: str,
+    scale: str,
+    features: str,
+    runs: Path,
+    out: list[Path] | None,
+    *,
+    is_quiet: bool,
+) -> "Drawings":
+    from erasable.bench import require_form
 
     for path in out or []:
         require_file(path)
         require_form(path)
-    return Generators(
-        load_dataset(data), scale=scale, runs=Runs(runs), say=say, verbose=not is_quiet
+    return drawings_of(data, scale, runs, features, is_quiet=is_quiet)
+
+
+def drawings_of(
+    data: str, scale: str, runs: Path, features: str = "classifier", *, is_quiet: bool = False
+) -> "Drawings":
+    """Return what draws and measures, from the words of a command.
+
+    Args:
+        data: The data set.
+        scale: The preset.
+        runs: Folder of finished runs.
+        features: What distances are measured by.
+        is_quiet: Show no progress.
+    """
+    from erasable.bench import Runs
+    from erasable.data import load_dataset
+    from erasable.models import require_diffusion
+
+    require_diffusion()
+    from erasable.bench.generation import Drawings, Generators
+
+    network = _features(features)
+    shown = not is_quiet
+    return Drawings(
+        Generators(
+            load_dataset(data),
+            scale=scale,
+            runs=Runs(runs),
+            say=say,
+            verbose=shown,
+            features=network,
+        )
     )
+
+
+def _features(word: str) -> "FeatureNetwork | None":
+    """Return a feature network by its word; None for the judge's own."""
+    from erasable.errors import ArgumentError
+    from erasable.metrics import InceptionFeatures
+
+    name, _, file = word.partition(":")
+    if name == "classifier" and not file:
+        return None
+    if name != "inception":
+        raise ArgumentError(f"Expected classifier or inception[:FILE], but got {word!r}.")
+    return InceptionFeatures(file or None)
 
 
 def _show(document: "Document", out: list[Path] | None, runs: list[Any], *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,6 +130,7 @@ class DiffusionRun:
         network: The network that is edited.
         task: What it is edited with.
         generator: Source of noise and time steps.
+        rng: Source of choices among images.
         masks: Per parameter, which weights may change; None if all may.
         kept: What a method keeps between steps.
     """
@@ -140,7 +141,7 @@ class DiffusionRun:
         self.masks: list[Tensor] | None = None
         self.kept: dict[str, Any] = {}
         self._method = method
-        self._rng = np.random.default_rng([method.seed, 1])
+        self.rng = np.random.default_rng([method.seed, 1])
         self._scheduler = make_scheduler()
         self.parameters = [p for p in self.network.parameters() if p.requires_grad]
         self._optimizer = torch.optim.Adam(self.parameters, lr=method.learning_rate)
@@ -236,15 +237,20 @@ class DiffusionRun:
         return [slope * mask for slope, mask in zip(slopes, self.masks, strict=True)]
 
     def _places(self, count: int) -> Any:
-        return self._rng.integers(0, count, min(self._method.batch_size, count))
+        return self.rng.integers(0, count, min(self._method.batch_size, count))
 
     def _images(self, inputs: Inputs, places: Any) -> Tensor:
         images = (2 * inputs[places] - 1).to(self.device)
         return images.contiguous(memory_format=torch.channels_last)
 
 
-def batches(run: DiffusionRun, inputs: Inputs, size: int) -> Any:
-    """Yield all images once, from −1 to 1, with their places."""
-    for start in range(0, len(inputs), size):
-        places = np.arange(start, min(start + size, len(inputs)))
+def batches(
+    run: DiffusionRun, inputs: Inputs, size: int, *, most: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield images, from −1 to 1, with their places: all once, or as many as are drawn."""
+    order = np.arange(len(inputs))
+    if most is not None and most < len(inputs):
+        order = np.sort(run.rng.choice(order, most, replace=False))
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
         yield run._images(inputs, places), torch.from_numpy(places)

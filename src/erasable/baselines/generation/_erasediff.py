@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -41,6 +41,11 @@ class EraseDiff(DiffusionMethod):
         super().__post_init__()
         if type(self.rounds) is not int or self.rounds < 1:
             raise ArgumentError(f"Expected rounds to be a positive int, but got {self.rounds!r}.")
+
+    @classmethod
+    def grid(cls) -> dict[str, tuple[Any, ...]]:
+        """Return the rates that are tried."""
+        return {"learning_rate": (1e-4, 5e-4)}
 
     def step(self, run: DiffusionRun, step: int, steps: int) -> float:
         """Run the inner loop where a round begins; then go down both losses."""

@@ -1,7 +1,7 @@
 """SalUn for diffusion models: under the forgotten label, denoise as another label would."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -25,6 +25,11 @@ class DiffusionSalUn(DiffusionMethod):
     share: float = 0.5
     retain_weight: float = 1e-3
     guidance: float = 2.0
+
+    @classmethod
+    def grid(cls) -> dict[str, tuple[Any, ...]]:
+        """Return the rates that are tried."""
+        return {"learning_rate": (1e-4, 5e-4)}
 
     def prepare(self, run: DiffusionRun) -> None:
         """Rank weights by the gradients of the images to forget."""

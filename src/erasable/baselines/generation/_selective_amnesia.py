@@ -1,7 +1,7 @@
 """Selective Amnesia: refit the forgotten label to noise while the rest is held in place."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 
@@ -33,6 +33,11 @@ class SelectiveAmnesia(DiffusionMethod):
     fisher_steps: int = TIMESTEPS
     elastic: float = 10.0
     replay: float = 1.0
+
+    @classmethod
+    def grid(cls) -> dict[str, tuple[Any, ...]]:
+        """Return the rates that are tried."""
+        return {"learning_rate": (1e-4, 5e-4)}
 
     def prepare(self, run: DiffusionRun) -> None:
         """Draw images of all classes, and estimate which weights they need."""

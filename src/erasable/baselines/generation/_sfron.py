@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ class SFRon(DiffusionMethod):
         threshold: Weights may change where the forget set's Fisher information is at least this
             many times that of the others.
         guidance: Guidance in the loss that Fisher information is estimated from.
+        fisher_images: Images of either set that it is estimated from at most; None for all.
     """
 
     name: ClassVar[str] = "sfron"
@@ -34,6 +35,12 @@ class SFRon(DiffusionMethod):
     exponent: float = 0.5
     threshold: float = 1.0
     guidance: float = 2.0
+    fisher_images: int | None = None
+
+    @classmethod
+    def grid(cls) -> dict[str, tuple[Any, ...]]:
+        """Return the numbers of steps that are tried: they govern everything."""
+        return {"steps": (25, 50, 100)}
 
     def prepare(self, run: DiffusionRun) -> None:
         """Compare which weights the forget set needs with which the others do."""
@@ -65,7 +72,7 @@ class SFRon(DiffusionMethod):
     def _fisher(self, run: DiffusionRun, inputs: Inputs, classes: Tensor) -> list[Tensor]:
         """Average squared gradients of batches."""
         total, count = [torch.zeros_like(p) for p in run.parameters], 0
-        for images, places in batches(run, inputs, self.batch_size):
+        for images, places in batches(run, inputs, self.batch_size, most=self.fisher_images):
             told = classes[places].to(run.device)
             slopes = run.gradients(run.guided_loss(images, told, self.guidance), clip=1.0)
             for kept, slope in zip(total, slopes, strict=True):

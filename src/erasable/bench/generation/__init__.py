@@ -1,23 +1,26 @@
 """Tables and pictures of generation; needs the extra ``diffusion``."""
 
+from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import before_and_after, first_of_each, image_grid
-from erasable.bench.generation._generators import GENERATION, SPM_VARIANTS, Generators
+from erasable.bench.generation._forgetting import Forgetting, run_forgetting
+from erasable.bench.generation._forgetting_sheets import forgetting_document
+from erasable.bench.generation._generators import Generators
 from erasable.bench.generation._pipeline import pipeline_picture
-from erasable.bench.generation._tables import (
-    METHODS,
+from erasable.bench.generation._presets import GENERATION, METHODS, SPM_VARIANTS
+from erasable.bench.generation._standard import (
     SIZES,
-    Forgetting,
-    forgetting_document,
-    run_forgetting,
     run_standard,
+    run_variants,
     standard_document,
 )
+from erasable.bench.generation._votes_picture import votes_picture
 
 __all__ = [
     "GENERATION",
     "METHODS",
     "SIZES",
     "SPM_VARIANTS",
+    "Drawings",
     "Forgetting",
     "Generators",
     "before_and_after",
@@ -27,5 +30,7 @@ __all__ = [
     "pipeline_picture",
     "run_forgetting",
     "run_standard",
+    "run_variants",
     "standard_document",
+    "votes_picture",
 ]

@@ -8,10 +8,12 @@ import numpy.typing as npt
 
 from erasable.bench._document import Picture
 from erasable.bench._figures import as_png, pyplot
-from erasable.errors import ErasableError
 from erasable.typing import Label
 
 if TYPE_CHECKING:
+    from erasable.bench._runs import Run
+    from erasable.bench.generation._drawings import Drawings
+    from erasable.bench.generation._forgetting import Forgetting
     from erasable.bench.generation._generators import Bytes, Generators
 
 
@@ -51,14 +53,13 @@ def image_grid(
     return as_png(figure)
 
 
-def first_of_each(generators: "Generators", images: "Bytes", count: int = 1) -> Any:
+def first_of_each(drawings: "Drawings", images: "Bytes", count: int = 1) -> Any:
     """Return the first images of each class, class by class."""
-    size = generators.per_class
-    chosen = [c * size + i for i in range(count) for c in range(len(generators.classes))]
-    return images[chosen]
+    size, classes = drawings.per_class, drawings.generators.classes
+    return images[[c * size + i for i in range(count) for c in range(len(classes))]]
 
 
-def standard_pictures(generators: "Generators", names: Sequence[str], seed: int) -> list[Picture]:
+def standard_pictures(drawings: "Drawings", names: Sequence[str], seed: int) -> list[Picture]:
     """Return what each generator draws, from the same noise."""
 
     def draw() -> bytes:
@@ -66,47 +67,51 @@ def standard_pictures(generators: "Generators", names: Sequence[str], seed: int)
         for name in names:
             kind, _, size = name.partition(" ")
             options = {"rows_per_class": int(size)} if size else {}
-            images, _ = generators.original_samples(kind, seed, **options)
-            rows.append((name, first_of_each(generators, images)))
-        return image_grid(rows, [str(label) for label in generators.classes])
+            images = drawings.of_original(kind, seed, **options)
+            rows.append((name.replace("_", " "), first_of_each(drawings, images)))
+        return image_grid(rows, [str(label) for label in drawings.generators.classes])
 
     caption = "One image per class of each model, from the same noise."
     return [Picture("samples", caption, draw)]
 
 
-def forgetting_pictures(
-    generators: "Generators", labels: Sequence[Label], names: Sequence[str]
-) -> list[Picture]:
-    """Return what models draw after forgetting the first of some classes."""
-    from erasable.baselines.generation import DIFFUSION_METHODS
-    from erasable.bench.generation._generators import oracle_seed
-    from erasable.bench.generation._tables import settings_of
+def forgetting_pictures(drawings: "Drawings", made: "Forgetting") -> list[Picture]:
+    """Return what models draw after forgetting the first of some classes, one picture each."""
+    return [_after(drawings, made, label, place) for place, label in enumerate(made.labels)]
 
-    label = labels[0]
+
+def _after(drawings: "Drawings", made: "Forgetting", label: Label, place: int) -> Picture:
+    classes = drawings.generators.classes
 
     def draw() -> bytes:
         rows = []
-        for name in names:
-            kind, _, is_oracle = name.partition(" ")
-            if is_oracle:
-                images = generators.oracle_samples(kind, label, oracle_seed(0))
-            elif name in DIFFUSION_METHODS:
-                try:
-                    images, _ = generators.edited(settings_of(generators.scale, name), label, 0)
-                except ErasableError:
-                    continue  # its row in the table says why
-            else:
-                images, _ = generators.deleted(name, label, 0)
-            rows.append((name, first_of_each(generators, images)))
-        place = generators.classes.index(label)
-        frames = [
-            ["#c53030" if column == place else None for column in range(len(generators.classes))]
-            for _ in rows
-        ]
-        return image_grid(rows, [str(one) for one in generators.classes], frames=frames)
+        for (kind, what), by_label in made.runs.items():
+            if by_label.get(label):
+                run = by_label[label][0]
+                images = _samples(drawings, kind, what, label, run)
+                name = f"{kind} {what}".replace("_", " ")
+                rows.append((name, first_of_each(drawings, images)))
+        own = classes.index(label)
+        frames = [["#c53030" if column == own else None for column in range(len(classes))]]
+        return image_grid(rows, [str(one) for one in classes], frames=frames * len(rows))
 
     caption = f"One image per class after forgetting {label!r} (red frame), from the same noise."
-    return [Picture("samples", caption, draw)]
+    return Picture(f"samples-{place}", caption, draw)
+
+
+def _samples(drawings: "Drawings", kind: str, what: str, label: Label, run: "Run") -> "Bytes":
+    """Return the images behind a cell."""
+    from erasable.baselines.generation import get_diffusion_method
+
+    seed = run.settings["seed"]
+    if what == "retrain":
+        return drawings.of_oracle(kind, label, seed)
+    if what == "untouched":
+        return drawings.of_original(kind, seed)
+    if what == "deletion":
+        return drawings.after_deletion(kind, label, seed)[0]
+    name, _, settings = run.settings["method"]
+    return drawings.after_edit(get_diffusion_method(name, **settings), label, seed)[0]
 
 
 def before_and_after(generators: "Generators", seed: int, *, per_class: int = 1) -> bytes:

@@ -1,0 +1,175 @@
+"""Forget classes of generators one at a time, by every method, and compare with oracles."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from erasable.baselines.generation import DIFFUSION_METHODS
+from erasable.bench._runs import Run
+from erasable.bench.generation._drawings import Drawings
+from erasable.bench.generation._generators import oracle_seed
+from erasable.bench.generation._tuning import edited_cell, settings_of, tune_method, tuning_class
+from erasable.errors import ErasableError
+from erasable.typing import Label
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Forgetting:
+    """What forgetting each of some classes did.
+
+    Attributes:
+        labels: The classes.
+        runs: By row and class, one run per seed. Rows are kinds of models and what was done to
+            them: ``ddpm retrain``, ``ddpm untouched``, ``ddpm salun``, ``spm deletion``.
+        floors: By kind and class: two oracles of different seeds, compared.
+        seconds: Training seconds of oracles by kind.
+        searched: What tuning tried and chose.
+        failures: What went wrong.
+    """
+
+    labels: list[Label]
+    runs: dict[tuple[str, str], dict[Label, list[Run]]] = field(default_factory=dict)
+    floors: dict[str, dict[Label, Run]] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    searched: list[dict[str, Any]] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def every(self) -> list[Run]:
+        """All runs behind the tables."""
+        cells = [run for row in self.runs.values() for runs in row.values() for run in runs]
+        return cells + [run for row in self.floors.values() for run in row.values()]
+
+
+def run_forgetting(
+    drawings: Drawings,
+    labels: Sequence[Label],
+    *,
+    seeds: Sequence[int],
+    methods: Sequence[str] = tuple(DIFFUSION_METHODS),
+    kinds: Sequence[str] = ("spm",),
+    floors: int = 1,
+    is_tuned: bool = True,
+    say: Say = lambda _: None,
+) -> Forgetting:
+    """Forget classes one at a time, by every method, and compare with oracles.
+
+    Args:
+        drawings: Makes and keeps samples.
+        labels: The classes.
+        seeds: Seeds of originals.
+        methods: Methods that edit the ordinary model.
+        kinds: Variants of the semi-parametric model, each with oracles of its own.
+        floors: For how many of the classes a second oracle is trained.
+        is_tuned: Choose settings of methods on a class that is not among the labels; otherwise
+            they are as published.
+        say: Where remarks on the progress go.
+    """
+    made = Forgetting(list(labels))
+    families = [*(("ddpm",) if methods else ()), *kinds]
+    trained = len(families) * len(seeds) * (1 + len(labels)) + len(families) * floors
+    say(
+        f"{trained + bool(methods and is_tuned)} models, {len(methods) * len(labels) * len(seeds)} "
+        "edits; what is finished is not done again"
+    )
+    chosen = _chosen(drawings, made, methods, say) if is_tuned else {key: {} for key in methods}
+    for label in labels:
+        for seed in seeds:
+            for kind in families:
+                _references(drawings, made, kind, label, seed)
+            for name, settings in chosen.items():
+                method = settings_of(drawings.generators.scale, name, **settings)
+                try:
+                    run = edited_cell(drawings, method, label, seed)
+                except ErasableError as error:
+                    made.failures[f"{name}, {label!r}, seed {seed}"] = str(error)
+                    say(f"{name}, {label!r}, seed {seed} failed: {error}")
+                else:
+                    _note(made, ("ddpm", name), label, run)
+            for kind in kinds:
+                _note(made, (kind, "deletion"), label, _deleted(drawings, kind, label, seed))
+    made.runs = dict(sorted(made.runs.items(), key=lambda item: families.index(item[0][0])))
+    for kind in families:
+        for label in labels[:floors]:
+            floor = _floor(drawings, kind, label, seeds[0])
+            made.floors.setdefault(kind, {})[label] = floor
+    return made
+
+
+def _chosen(
+    drawings: Drawings, made: Forgetting, methods: Sequence[str], say: Say
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of each method that tuning chose; failures are noted."""
+    found = {}
+    for name in methods:
+        label = tuning_class(drawings.generators.classes, made.labels)
+        try:
+            made.searched.append(tune_method(drawings, name, label, say))
+        except ErasableError as error:
+            made.failures[f"tuning of {name}"] = str(error)
+            continue
+        found[name] = made.searched[-1]["chosen"]
+    return found
+
+
+def _note(made: Forgetting, row: tuple[str, str], label: Label, run: Run) -> None:
+    made.runs.setdefault(row, {}).setdefault(label, []).append(run)
+
+
+def _references(drawings: Drawings, made: Forgetting, kind: str, label: Label, seed: int) -> None:
+    """Note the oracle, and the original as it is."""
+    generators, own = drawings.generators, oracle_seed(seed)
+    settings = {**drawings.settings("oracle", kind, own), "without": label}
+
+    def oracle() -> dict[str, Any]:
+        images = drawings.of_oracle(kind, label, own)
+        spent = generators.training_seconds(kind, own, without=label)
+        return {**drawings.measure(images, images, label), "seconds": spent}
+
+    run = drawings.figures(settings, oracle)
+    _note(made, (kind, "retrain"), label, run)
+    made.seconds.setdefault(kind, []).append(run.result["seconds"])
+    settings = {**drawings.settings("untouched", kind, seed), "without": label}
+
+    def untouched() -> dict[str, Any]:
+        images = drawings.of_original(kind, seed)
+        return drawings.measure(images, drawings.of_oracle(kind, label, own), label)
+
+    _note(made, (kind, "untouched"), label, drawings.figures(settings, untouched))
+
+
+def _floor(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
+    """Compare two oracles of different seeds."""
+    first, second = oracle_seed(seed), oracle_seed(oracle_seed(seed))
+    settings = {**drawings.settings("floor", kind, first), "without": label, "and": second}
+
+    def work() -> dict[str, Any]:
+        one, other = (drawings.of_oracle(kind, label, s) for s in (first, second))
+        found, base = drawings.measure(other, one, label), drawings.measure(one, one, label)
+        for key in ("ua", "fid_remaining"):
+            found[f"{key}_gap"] = abs(found[key] - base[key])
+        return found
+
+    return drawings.figures(settings, work)
+
+
+def _deleted(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
+    settings = {
+        **drawings.settings("deleted", kind, seed),
+        "without": label,
+        "stand_in": drawings.generators.stand_in(kind, label),
+    }
+
+    def work() -> dict[str, Any]:
+        oracle = drawings.of_oracle(kind, label, oracle_seed(seed))
+        images, seconds = drawings.after_deletion(kind, label, seed)
+        before = drawings.of_original(kind, seed)
+        is_same = (images == before).reshape(len(images), -1).all(axis=1)
+        is_other = [other != label for other in drawings.asked]
+        found = drawings.measure(images, oracle, label)
+        unchanged = float(is_same[is_other].mean())
+        return {**found, "seconds": seconds, "others_unchanged": unchanged}
+
+    return drawings.figures(settings, work)

@@ -1,0 +1,256 @@
+"""The tables of forgetting a class of a generator, and what is said below them."""
+
+import math
+import statistics
+from typing import Any
+
+from erasable.baselines.generation import DIFFUSION_METHODS
+from erasable.bench._document import Document, origin
+from erasable.bench._runs import Run
+from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.bench.generation._drawings import Drawings
+from erasable.bench.generation._figures import forgetting_pictures
+from erasable.bench.generation._forgetting import Forgetting
+from erasable.bench.generation._paper import FORGETTING
+from erasable.bench.generation._tuning import settings_of
+from erasable.bench.generation._words import TITLES, introduction, judge_note
+from erasable.typing import Label
+
+_PAPER_PLACES = {"fid_oracle": 0, "ua": 1, "fid_remaining": 2}
+_GAPS = ("ua", "fid_remaining")
+"""Figures that are compared with the oracle's, which stand in brackets behind the gap."""
+
+
+def forgetting_document(drawings: Drawings, made: Forgetting, title: str, command: str) -> Document:
+    """Return the tables of forgetting a class.
+
+    Args:
+        drawings: What made it.
+        made: What was measured.
+        title: Title of the page.
+        command: The command that made it.
+    """
+    generators = drawings.generators
+    fid = generators.features.name
+    sheets = [
+        _sheet(made, f"FID_O[{fid}]: distance to the oracle, all classes", "fid_oracle"),
+        _sheet(made, "ΔUA (UA) %: error of the judge on the forgotten class", "ua", scale=100),
+        _sheet(made, f"ΔFID_R (FID_R)[{fid}]: real images, other classes", "fid_remaining"),
+        _sheet(made, f"FID_O[{fid}] of the other classes alone", "fid_oracle_remaining"),
+        _by_drawn_class(made, f"FID_O[{fid}] of each class that is asked for", generators.classes),
+    ]
+    notes = sheets[0].notes
+    notes += [_headline(made), _untouched_note(made), _structural_note(made), _floor_note(made)]
+    notes.append(judge_note(drawings))
+    notes.extend(f"Failed: {name}: {why}" for name, why in made.failures.items())
+    facts = [*origin(made.every, command), *_method_facts(generators.scale, made)]
+    facts.append(f"Networks: {generators.settings['network']}")
+    return Document(
+        f"{title}: {generators.data.name}",
+        introduction(fid),
+        sheets,
+        facts,
+        forgetting_pictures(drawings, made),
+    )
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _sheet(made: Forgetting, title: str, key: str, *, scale: float = 1.0) -> Sheet:
+    has_paper = key in _PAPER_PLACES
+    header = ["model and method", *(f"without {label}" for label in made.labels), "mean", "seconds"]
+    header += ["paper: mean, CIFAR-10, FID[inception]"] if has_paper else []
+    rows: list[list[Entry]] = []
+    for row, by_label in made.runs.items():
+        floor = None if row[1] == "retrain" else _floor(made, row[0], key)
+        entries: list[Entry] = [row_title(*row)]
+        pairs = [_compared(made, row, label, key) for label in made.labels]
+        for gaps, values in pairs:
+            entries.append(Figure(gaps, floor, scale, beside=values))
+        gaps = [gap for part, _ in pairs for gap in part]
+        values = [value for _, part in pairs for value in part]
+        entries += [Figure(gaps, floor, scale, beside=values), _seconds(by_label)]
+        rows.append([*entries, _of_paper(row, key)] if has_paper else entries)
+    for kind, by_floor in made.floors.items():
+        rows.append(_floor_row(made, kind, by_floor, key, scale, len(header)))
+    return Sheet(title, header, rows)
+
+
+def _compared(
+    made: Forgetting, row: tuple[str, str], label: Label, key: str
+) -> tuple[list[float], list[float]]:
+    """Return distances to the oracle of one cell, and values to stand behind them, if any."""
+    found = [run.result[key] for run in made.runs[row].get(label, [])]
+    if key not in _GAPS:
+        return found, []
+    oracle = {run.settings["seed"]: run.result[key] for run in made.runs[row[0], "retrain"][label]}
+    own = [run.settings["seed"] for run in made.runs[row].get(label, [])]
+    return [
+        abs(value - _of_seed(oracle, seed)) for value, seed in zip(found, own, strict=True)
+    ], found
+
+
+def _of_seed(oracle: dict[int, float], seed: int) -> float:
+    """Return the oracle's value that belongs to a seed: its own, or that of the original."""
+    from erasable.bench.generation._generators import oracle_seed
+
+    return oracle[seed] if seed in oracle else oracle[oracle_seed(seed)]
+
+
+def _floor(made: Forgetting, kind: str, key: str) -> float | None:
+    found = [
+        run.result[f"{key}_gap" if key in _GAPS else key]
+        for run in made.floors.get(kind, {}).values()
+    ]
+    return statistics.fmean(found) if found else None
+
+
+def _floor_row(
+    made: Forgetting, kind: str, floors: dict[Label, Run], key: str, scale: float, width: int
+) -> list[Entry]:
+    name = f"{key}_gap" if key in _GAPS else key
+    entries: list[Entry] = [f"{TITLES[kind]}: another oracle (the floor)"]
+    for label in made.labels:
+        run = floors.get(label)
+        values = [] if run is None else [run.result[name]]
+        beside = [run.result[key]] if run is not None and key in _GAPS else []
+        entries.append(Figure(values, None, scale, beside=beside))
+    entries.append(Figure([run.result[name] for run in floors.values()], None, scale))
+    return entries + ["–"] * (width - len(entries))
+
+
+def _seconds(by_label: dict[Label, list[Run]]) -> Entry:
+    spent = [run.result.get("seconds") for runs in by_label.values() for run in runs]
+    known = [value for value in spent if value is not None]
+    return Figure(known, digits=3 if max(known, default=0) < 1 else 0)
+
+
+def _of_paper(row: tuple[str, str], key: str) -> str:
+    paper = FORGETTING.get(row)
+    value = math.nan if paper is None else paper[_PAPER_PLACES[key]]
+    if math.isnan(value):
+        return "–"
+    return f"({value:.2f})" if key in _GAPS else f"{value:.2f}"
+
+
+def _by_drawn_class(made: Forgetting, title: str, classes: list[Label]) -> Sheet:
+    header = ["model and method", "the forgotten one", *(f"{label}, kept" for label in classes)]
+    rows: list[list[Entry]] = []
+    for row, by_label in made.runs.items():
+        if row[1] == "retrain":
+            continue
+        cells = [(label, run) for label, runs in by_label.items() for run in runs]
+        own = [run.result["fid_oracle_by_class"][str(label)] for label, run in cells]
+        entries: list[Entry] = [row_title(*row), Figure(own)]
+        for asked in classes:
+            kept = [r.result["fid_oracle_by_class"][str(asked)] for f, r in cells if f != asked]
+            entries.append(Figure(kept))
+        rows.append(entries)
+    note = "Each figure is the mean over the classes that were forgotten, ± standard deviation."
+    return Sheet(title, header, rows, [note])
+
+
+def row_title(kind: str, what: str) -> str:
+    """Return a row's name as a person reads it."""
+    words = {
+        "retrain": "retrained without the class (oracle)",
+        "untouched": "nothing done",
+        "deletion": "deletion",
+    }
+    return f"{TITLES[kind]}: {words.get(what) or TITLES[what]}"
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def _mean(made: Forgetting, row: tuple[str, str], key: str) -> float:
+    return statistics.fmean(r.result[key] for runs in made.runs[row].values() for r in runs)
+
+
+def _complete(made: Forgetting) -> list[tuple[str, str]]:
+    """Return edits that worked on every class; a mean over fewer is not the same mean."""
+    most = max(sum(map(len, by.values())) for by in made.runs.values())
+    return [
+        row
+        for row, by in made.runs.items()
+        if row[1] in DIFFUSION_METHODS and sum(map(len, by.values())) == most
+    ]
+
+
+def _headline(made: Forgetting) -> str:
+    deleted = [row for row in made.runs if row[1] == "deletion"]
+    own = min(deleted, key=lambda row: _mean(made, row, "fid_oracle"))
+    edits = _complete(made)
+    text = f"{row_title(*own)}: FID_O {_mean(made, own, 'fid_oracle'):.2f}"
+    if not edits:
+        return f"{text}, UA {100 * _mean(made, own, 'ua'):.2f} %."
+    best = min(edits, key=lambda row: _mean(made, row, "fid_oracle"))
+    faster = _mean(made, best, "seconds") / _mean(made, own, "seconds")
+    return (
+        f"{text}, against {_mean(made, best, 'fid_oracle'):.2f} of the best edit of the ordinary "
+        f"model ({TITLES[best[1]]}), {faster:,.0f} × faster; each to oracles of its own kind."
+    )
+
+
+def _untouched_note(made: Forgetting) -> str:
+    parts = [
+        f"{_mean(made, row, 'fid_oracle'):.2f} ({TITLES[row[0]]})"
+        for row in made.runs
+        if row[1] == "untouched"
+    ]
+    return f"Doing nothing has FID_O {', '.join(parts)}."
+
+
+def _structural_note(made: Forgetting) -> str:
+    unchanged = [
+        run.result["others_unchanged"]
+        for row, by in made.runs.items()
+        if row[1] == "deletion"
+        for runs in by.values()
+        for run in runs
+    ]
+    return (
+        "A small FID_O, and the UA, of deletion are partly structural: asked for the forgotten "
+        "class, the deleted model and its oracle both draw from the rows of the same stand-in, the "
+        "first class that is left. So the other classes alone, and each class alone, stand below. "
+        f"Of the images of other classes {100 * statistics.fmean(unchanged):.2f} % are the same to "
+        "the byte before and after deletion."
+    )
+
+
+def _floor_note(made: Forgetting) -> str:
+    labels = {str(label) for floors in made.floors.values() for label in floors}
+    if not labels:
+        return "No floor was measured."
+    return (
+        "Multiples are of the floor: what two oracles of different seeds are apart, measured "
+        f"without {', '.join(sorted(labels))} alone."
+    )
+
+
+def _method_facts(scale: str, made: Forgetting) -> list[str]:
+    facts = []
+    chosen: dict[str, dict[str, Any]] = {}
+    for entry in made.searched:
+        tried = "; ".join(
+            f"{_said(one['settings'])}: "
+            + ("failed" if one["fid_oracle"] is None else f"{one['fid_oracle']:.2f}")
+            for one in entry["searched"]
+        )
+        chosen[entry["method"]] = entry["chosen"]
+        facts.append(
+            f"Tuned on class {entry['label']!r}, FID_O of {entry['images']} images per class: "
+            f"{TITLES[entry['method']]}, {tried}. Chosen: {_said(entry['chosen'])}"
+        )
+    names = [row[1] for row in made.runs if row[1] in DIFFUSION_METHODS]
+    if names and not made.searched:
+        facts.append("Methods are not tuned: settings are as published, or what the time allows")
+    for name in names:
+        settings = settings_of(scale, name, **chosen.get(name, {})).settings
+        facts.append(f"{TITLES[name]}: {_said(settings)}")
+    return facts
+
+
+def _said(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())

@@ -1,0 +1,96 @@
+"""What generators and methods are at each scale, and what sets variants apart."""
+
+from typing import Any
+
+GENERATION: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "side": 8,
+        "per_class": 20,
+        "mixtures": 10,
+        "network": {
+            "channels": [16, 32],
+            "layers": 1,
+            "steps": 400,
+            "batch_size": 64,
+            "learning_rate": 1e-3,
+            "average": 0.99,
+        },
+    },
+    "demo": {
+        "side": 8,
+        "per_class": 50,
+        "mixtures": 10,
+        "network": {
+            "channels": [32, 64],
+            "layers": 1,
+            "steps": 1000,
+            "batch_size": 64,
+            "learning_rate": 1e-3,
+            "average": 0.995,
+        },
+    },
+    "laptop": {
+        "side": 16,
+        "per_class": 500,
+        "mixtures": 200,
+        "network": {
+            "channels": [32, 64, 64],
+            "layers": 1,
+            "steps": 5000,
+            "batch_size": 128,
+            "learning_rate": 5e-4,
+            "average": 0.999,
+        },
+    },
+    "paper": {
+        "side": 32,
+        "per_class": 5000,
+        "mixtures": 1000,
+        "network": {
+            "channels": [128, 256, 256, 256],
+            "layers": 2,
+            "attention": [1],
+            "dropout": 0.1,
+            "steps": 390_000,
+            "batch_size": 256,
+            "learning_rate": 5e-4,
+            "warmup": 19_500,
+            "average": 0.9993,
+            "augmentation": "flip",
+        },
+    },
+}
+"""Sides of images, images drawn per class, Gaussians per class, and networks, by preset."""
+
+SPM_VARIANTS: dict[str, dict[str, Any]] = {
+    "spm": {},
+    "spm_permuted": {"labels": "permuted"},
+    "spm_plain": {"labels": "plain"},
+    "spm_follow": {"branch": "follow"},
+    "spm_support": {"support_size": 256},
+    "spm_detached": {"support_gradient": False},
+}
+"""Semi-parametric generators by what sets them apart."""
+
+METHODS: dict[str, dict[str, dict[str, Any]]] = {
+    "tiny": {
+        "sa": {"steps": 20, "per_class": 4, "fisher_images": 4, "fisher_steps": 10},
+        "salun": {"steps": 20},
+        "sfron": {"steps": 20},
+        "erasediff": {"steps": 20, "rounds": 2, "inner_steps": 5},
+    },
+    "demo": {
+        "sa": {"steps": 200, "per_class": 20, "fisher_images": 50, "fisher_steps": 50},
+        "salun": {"steps": 100},
+        "sfron": {"steps": 50},
+        "erasediff": {"steps": 100, "rounds": 4, "inner_steps": 10},
+    },
+    "laptop": {
+        "sa": {"steps": 500, "per_class": 50, "fisher_images": 500, "fisher_steps": 50},
+        "salun": {"steps": 300},
+        "sfron": {"steps": 50, "fisher_images": 5000},
+        "erasediff": {"steps": 290, "inner_steps": 20},
+    },
+    "paper": {"sa": {}, "salun": {}, "sfron": {}, "erasediff": {}},
+}
+"""Settings of methods besides the published ones, by preset: what the time allows."""

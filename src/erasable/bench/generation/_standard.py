@@ -1,0 +1,187 @@
+"""Standard generation: how well all classes are drawn, by how many rows, and how fast."""
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from erasable.bench._document import Document, origin
+from erasable.bench._runs import Run
+from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.bench.generation._drawings import Drawings
+from erasable.bench.generation._figures import standard_pictures
+from erasable.bench.generation._paper import STANDARD
+from erasable.bench.generation._words import TITLES, introduction, judge_note
+
+SIZES = (10, 20, 50, 100, 1024)
+"""Rows per class that are read, of the table of standard generation."""
+
+VARIANTS = ("spm", "spm_follow", "spm_support", "spm_detached", "spm_permuted", "spm_plain")
+"""Semi-parametric generators that are compared with one another."""
+
+_TIMED_IMAGES = 64
+_ROUNDS, _WARM_UP = 3, 1
+
+
+def run_standard(
+    drawings: Drawings, *, seeds: Sequence[int], sizes: Sequence[int] = SIZES
+) -> dict[str, list[Run]]:
+    """Draw with every generator, and with as many rows per class as the sizes say.
+
+    Args:
+        drawings: Makes and keeps samples.
+        seeds: Seeds of originals.
+        sizes: Rows per class that the semi-parametric model reads.
+    """
+    rows: dict[str, dict[str, Any]] = {"ddpm": {}, "gmm": {}}
+    rows |= {f"spm {size}": {"rows_per_class": size} for size in sizes}
+    return _run(drawings, rows, seeds)
+
+
+def run_variants(
+    drawings: Drawings, *, seeds: Sequence[int], variants: Sequence[str] | None = None
+) -> dict[str, list[Run]]:
+    """Draw with variants of the semi-parametric model, and with the ordinary one.
+
+    Args:
+        drawings: Makes and keeps samples.
+        seeds: Seeds of originals.
+        variants: Which ones; default: `VARIANTS`.
+    """
+    rows: dict[str, dict[str, Any]] = {name: {} for name in ("ddpm", *(variants or VARIANTS))}
+    return _run(drawings, rows, seeds)
+
+
+def _run(
+    drawings: Drawings, rows: dict[str, dict[str, Any]], seeds: Sequence[int]
+) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {name: [] for name in rows}
+    for seed in seeds:
+        for name, options in rows.items():
+            found[name].append(_quality(drawings, name, seed, options))
+        found.setdefault("time", []).append(_timing(drawings, rows, seed))
+    return found
+
+
+def _quality(drawings: Drawings, name: str, seed: int, options: dict[str, Any]) -> Run:
+    generators, kind = drawings.generators, name.partition(" ")[0]
+    settings = {**drawings.settings("standard", kind, seed), "options": options}
+
+    def work() -> dict[str, Any]:
+        found = drawings.measure(drawings.of_original(kind, seed, **options), None, None)
+        spent = None if kind == "gmm" else generators.training_seconds(kind, seed)
+        return {**found, "training_seconds": spent}
+
+    return drawings.figures(settings, work)
+
+
+def _timing(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> Run:
+    """Time drawing by all models in turn, in one process."""
+    generators = drawings.generators
+    label = generators.classes[0]
+    settings = {
+        **drawings.settings("timing", "all", seed),
+        "rows": rows,
+        "images": _TIMED_IMAGES,
+        "rounds": _ROUNDS,
+    }
+
+    def work() -> dict[str, Any]:
+        kinds = {name.partition(" ")[0] for name in rows}
+        models = {kind: generators.model(kind, seed) for kind in sorted(kinds)}
+        times: dict[str, list[float]] = {name: [] for name in rows}
+        for number in range(_ROUNDS + _WARM_UP):
+            for name in list(rows) if number % 2 else list(reversed(rows)):
+                model = models[name.partition(" ")[0]]
+                noise = torch.Generator().manual_seed(number)
+                start = time.perf_counter()
+                model.sample([label] * _TIMED_IMAGES, generator=noise, **rows[name])
+                times[name].append(time.perf_counter() - start)
+        held = sum(y == label for y in generators.train.y.tolist())
+        return {
+            "seconds": {name: found[_WARM_UP:] for name, found in times.items()},
+            "rows_of_class": held,
+        }
+
+    return drawings.figures(settings, work)
+
+
+def _ratio(timing: Run, name: str) -> float:
+    """Return the time of a row as a multiple of the ordinary model's, by rounds."""
+    seconds = timing.result["seconds"]
+    pairs = zip(seconds[name], seconds["ddpm"], strict=True)
+    return float(statistics.median(own / base for own, base in pairs))
+
+
+def standard_document(
+    drawings: Drawings, found: dict[str, list[Run]], command: str, title: str
+) -> Document:
+    """Return the table of standard generation, or of variants.
+
+    Args:
+        drawings: What made it.
+        found: Runs by row, and of the timing.
+        command: The command that made it.
+        title: Title of the page.
+    """
+    generators = drawings.generators
+    has_paper = any(name in STANDARD and name != "ddpm" for name in found)
+    header = ["model", f"FID[{generators.features.name}]", "drawn as asked %", "time / DDPM"]
+    header += ["training, seconds"]
+    header += ["paper: FID[inception], CIFAR-10", "paper: time / DDPM"] if has_paper else []
+    timings = found["time"]
+    rows: list[list[Entry]] = []
+    for name, runs in found.items():
+        if name == "time":
+            continue
+        kind, _, size = name.partition(" ")
+        entries: list[Entry] = [
+            TITLES[kind] + (f", {size} rows per class" if size else ""),
+            Figure([run.result["fid"] for run in runs]),
+            Figure([run.result["consistency"] for run in runs], scale=100),
+            Figure([_ratio(timing, name) for timing in timings]),
+            "–"
+            if kind == "gmm"
+            else Figure([r.result["training_seconds"] for r in runs], digits=0),
+        ]
+        if has_paper:
+            paper = STANDARD.get(name)
+            entries += ["–", "–"] if paper is None else [f"{paper[0]:.2f}", f"{paper[1]:.2f}"]
+        rows.append(entries)
+    every = [run for runs in found.values() for run in runs]
+    notes = [_headline(found, timings), _timing_note(timings[0]), judge_note(drawings)]
+    names = [name for name in found if name != "time"]
+    return Document(
+        f"{title}: {generators.data.name}",
+        introduction(generators.features.name),
+        [Sheet("Generation from all classes", header, rows, notes)],
+        [*origin(every, command), f"Networks: {generators.settings['network']}"],
+        standard_pictures(drawings, names, every[0].settings["seed"]),
+    )
+
+
+def _headline(found: dict[str, list[Run]], timings: list[Run]) -> str:
+    def mean(name: str) -> float:
+        return statistics.fmean(run.result["fid"] for run in found[name])
+
+    others = [name for name in found if name.startswith("spm")]
+    best = min(others, key=mean)
+    kind, _, size = best.partition(" ")
+    words = TITLES[kind] + (f" with {size} rows per class" if size else "")
+    ratio = statistics.fmean(_ratio(timing, best) for timing in timings)
+    verdict = "better" if mean(best) < mean("ddpm") else "not better"
+    return (
+        f"{words}: FID {mean(best):.2f}, {verdict} than {mean('ddpm'):.2f} of the ordinary model, "
+        f"at {ratio:.2f} times its time."
+    )
+
+
+def _timing_note(timing: Run) -> str:
+    return (
+        f"Time: {timing.settings['images']} images of one class, 50 steps, all models in turn in "
+        f"one process; median of {timing.settings['rounds']} rounds. Rows are encoded when they "
+        f"are stored; that is not counted. The class has {timing.result['rows_of_class']:,} rows: "
+        "where more are asked for, all are read."
+    )

@@ -1,0 +1,46 @@
+"""Words that the pages of generation share."""
+
+from erasable.bench.generation._drawings import Drawings
+
+TITLES = {
+    "ddpm": "DDPM",
+    "gmm": "GMM",
+    "spm": "SPM",
+    "spm_permuted": "SPM, label embedding, permuted",
+    "spm_plain": "SPM, label embedding, not permuted",
+    "spm_follow": "SPM, rows at the query's time step",
+    "spm_support": "SPM, separate support of 256",
+    "spm_detached": "SPM, no gradient through rows",
+    "sa": "Selective Amnesia",
+    "salun": "SalUn",
+    "sfron": "SFR-on",
+    "erasediff": "EraseDiff",
+}
+
+
+def introduction(features: str) -> str:
+    """Say which level of forgetting holds, and what distances are measured by."""
+    own = (
+        ""
+        if features == "inception"
+        else "These features are a classifier's of this data, not Inception's: figures cannot be "
+        "compared with published ones. "
+    )
+    return (
+        "Level `memory` for SPM: its weights were trained on every class, what is deleted are the "
+        "rows that it draws from. Edits of the ordinary model have no level: how much they forget "
+        f"is what is measured. FID[{features}] is the Fréchet distance of the features named in "
+        f"brackets. {own}It also depends on how many images are drawn; as many real ones of each "
+        "class stand against them."
+    )
+
+
+def judge_note(drawings: Drawings) -> str:
+    """Say who judges, how good it is, and how images are drawn."""
+    accuracy = drawings.generators.judge_run().result["accuracy"]
+    return (
+        "The judge is a classifier that was trained on the real training images; it is right on "
+        f"{100 * accuracy:.2f} % of the test images. {drawings.per_class} images of each class "
+        "are drawn, by 50 steps of DDIM with guidance 0.3, from the same noise by every model; "
+        "weights are running means where they were trained, and as they are after edits."
+    )
