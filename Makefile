@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-slow lint format docs bench speed results tables unlearning clean
+.PHONY: help install demo demo-diffusion test test-slow lint format docs bench speed results tables unlearning clean
 
 help:  ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 install: $(STAMP)  ## Create .venv with everything development needs
 
@@ -48,6 +48,10 @@ bench: $(STAMP)  ## Every unlearning method on digits, in minutes; writes out/be
 	@$(BIN)/erasable tables cls_random $(TINY) --out $(OUT)/bench/random.html
 	@$(BIN)/erasable tables sequence $(TINY) --out $(OUT)/bench/sequence.html
 	@$(BIN)/erasable tables gnn $(filter-out --published,$(TINY)) --out $(OUT)/bench/gnn.html
+
+demo-diffusion: $(STAMP)  ## Train a generator on digits, forget, draw again; writes out/samples.png
+	@$(BIN)/erasable figures samples --data digits --preset demo --per-class 3 --runs $(OUT)/generation --out $(OUT)/samples.png
+	@$(BIN)/erasable figures votes --data digits --preset demo --class 3 --runs $(OUT)/generation --out $(OUT)/votes.png
 
 speed: $(STAMP)  ## Measure speed; writes out/benchmarks.md
 	@$(BIN)/python benchmarks/run.py --out $(OUT)/benchmarks.md
