@@ -25,6 +25,9 @@ PARTS = {
     "Encoding": "encode",
     "Data": "data",
     "The unlearning benchmark": "harness",
+    "Additive fusion": "additive",
+    "Drawing images": "sampling",
+    "Training step of the generator": "denoise_step",
     "Importing": "imports",
 }
 HERE = Path(__file__).parent

@@ -141,15 +141,28 @@ def test_drawing_equals_encoding_all_rows_in_every_step(branch, guidance):
     np.testing.assert_allclose(found, slowly(model, guidance), atol=1e-4)
 
 
-def slowly(model, guidance, steps=5):
+def test_fifty_steps_of_a_trained_network_equal_the_unfused_formula(learnt, monkeypatch):
+    found = drawn(learnt, steps=50, rows_per_class=20, guidance_scale=0.3)
+    monkeypatch.setattr("erasable.fusion._additive.additive_attention", unfused)
+    X, _ = quarters(256)
+    wanted = slowly(learnt, 0.3, steps=50, images=X, rows_per_class=20)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def unfused(queries, rows, weight, **_):
+    """Mix rows by the formula, with every pair in memory at once."""
+    return (torch.relu(queries[:, None] + rows) @ weight).softmax(dim=1) @ rows
+
+
+def slowly(model, guidance, *, steps=5, images=None, rows_per_class=3):
     """Draw without keeping or sharing anything: one image at a time, rows encoded every time."""
     network, schedule = model.network_, make_scheduler()
     schedule.set_timesteps(steps)
     noise = torch.randn((len(ALL), *model.input_shape_), generator=seeded())
-    X, _ = quarters(64)
+    X = quarters(64)[0] if images is None else images
     found = []
     for image, label in zip(noise, ALL, strict=True):
-        chosen = model.reading([label], stand_in=None, rows_per_class=3).rows
+        chosen = model.reading([label], stand_in=None, rows_per_class=rows_per_class).rows
         ids = [model.memory.record(int(p)).id for p in chosen]
         rows = torch.from_numpy(X[ids]).float()[:, None] / 255 * 2 - 1
         zeros = torch.zeros(len(rows), dtype=torch.long)
@@ -415,6 +428,12 @@ def test_wrong_parameters_are_refused_and_nothing_changes(options, message):
     with pytest.raises(ArgumentError, match=message):
         model.set_params(**options).fit(*quarters(16))
     assert model.memory.digest == before
+
+
+def test_features_that_rounding_cannot_hold_are_refused_with_the_remedy(tmp_path):
+    with pytest.raises(StateError, match="Fit again with fewer grid_bits"):
+        generator(grid_bits=20, checkpoint=tmp_path / "kept")
+    assert len(generator(grid_bits=14, checkpoint=tmp_path / "kept").memory) == 64
 
 
 def test_images_beyond_one_are_refused():

@@ -100,7 +100,7 @@ class CompiledKernels(Kernels):
         return _run(_sum_active, queries, rows, pull), _run(_sum_active, rows, queries, turned)
 
 
-def get_kernels(name: str = "auto", *, work: float = 0.0) -> Kernels:
+def get_kernels(name: str = "auto", *, work: float = 0.0, device: str = "cpu") -> Kernels:
     """Return kernels by name.
 
     Args:
@@ -108,6 +108,7 @@ def get_kernels(name: str = "auto", *, work: float = 0.0) -> Kernels:
             do. The choice follows from the arguments and the machine alone, so that a run that is
             resumed takes the same one.
         work: Numbers (queries × rows × hidden) that will be gone through in all.
+        device: Type of the device that they will run on: a compiler is tried out there.
 
     Raises:
         StateError: If compiled ones are wanted and cannot be had.
@@ -116,7 +117,7 @@ def get_kernels(name: str = "auto", *, work: float = 0.0) -> Kernels:
         raise ArgumentError(f"Expected kernel to be {listing(KERNELS)}, but got {name!r}.")
     if name == "eager" or (name == "auto" and work < _WORTH_COMPILING):
         return EagerKernels()
-    problem = _compiler_problem()
+    problem = _compiler_problem(device)
     if problem is None:
         return CompiledKernels()
     if name == "compiled":
@@ -149,11 +150,11 @@ def _compiled(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 @functools.cache
-def _compiler_problem() -> str | None:
+def _compiler_problem(device: str) -> str | None:
     """Compile a kernel on next to nothing; return why that fails, or None."""
-    one = torch.ones(2, 8)
     try:
-        found = CompiledKernels().scores(one, torch.ones(3, 8), torch.ones(8))
+        parts = [torch.ones(shape, device=device) for shape in ((2, 8), (3, 8), (8,))]
+        found = CompiledKernels().scores(parts[0], parts[1], parts[2]).cpu()
     except Exception as error:  # torch wraps whatever the compiler says in errors of its own
         lines = str(error).strip().splitlines()
         return " ".join(lines[:2]) if lines else type(error).__name__

@@ -165,8 +165,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                 self.history_ = self._learn(inputs, classes, config, trial.classes, judge)
                 provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
             self._record(provenance)
+            features = self._embed(inputs)
+            self._require_on_grid(features)
             self.memory_.add(
-                self._embed(inputs),
+                features,
                 labels,
                 ids=row_ids,
                 groups=[row.groups for row in trial.get(row_ids)],
@@ -341,6 +343,16 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         self._step_config()
         self._require_as_built()
 
+    def _require_on_grid(self, features: npt.NDArray[Any]) -> None:
+        """Refuse features of a trained network that rounding cannot hold, and say what can."""
+        bound, largest = Grid(self.grid_bits).bound, float(np.abs(features).max(initial=0.0))
+        if not largest < bound:
+            raise StateError(
+                f"Expected features below {bound:g}, as grid_bits={self.grid_bits} holds, but "
+                f"the trained network has {largest:.4g}. Fit again with fewer grid_bits; with the "
+                "same checkpoint the training is not repeated."
+            )
+
     def _require_as_built(self) -> None:
         """Refuse to go on with parameters that the network was not made with."""
         now = self._architecture()
@@ -466,4 +478,5 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     def _kernels(self, images: float, rows: float) -> Kernels:
         """Return kernels for so many passes of an image over so many rows."""
         pairs = images * rows * math.prod(self.patch_grid) ** 2
-        return get_kernels(self.kernel, work=pairs * self.channels[-1])
+        device = self.network_.device.type
+        return get_kernels(self.kernel, work=pairs * self.channels[-1], device=device)
