@@ -20,6 +20,7 @@ from erasable.training import Inputs
 from models.generation_toys import QUARTERS, SMALL, brightest, quarters
 
 SHORT = {
+    "ft": {"steps": 3},
     "sa": {"steps": 3, "per_class": 4, "fisher_images": 3, "fisher_steps": 5},
     "salun": {"steps": 3},
     "sfron": {"steps": 3},
@@ -59,6 +60,44 @@ def test_nothing_to_do_returns_the_original(original, name, nothing):
     method = get_diffusion_method(name, **{**SHORT[name], **nothing})
     found = unlearn_class(original, rows(), "b", method)
     assert same(weights(found.model), weights(original))
+
+
+@every
+def test_nothing_to_forget_changes_nothing(original, name):
+    data = rows()
+    others = data.where(np.array([label != "b" for label in data.y]))
+    found = unlearn_class(original, others, "b", get_diffusion_method(name, **SHORT[name]))
+    assert same(weights(found.model), weights(original))
+
+
+@every
+def test_a_rate_next_to_nothing_moves_next_to_nothing(original, name):
+    method = get_diffusion_method(name, **{**SHORT[name], "learning_rate": 1e-12})
+    found, before = weights(unlearn_class(original, rows(), "b", method).model), weights(original)
+    for key, tensor in found.items():
+        torch.testing.assert_close(tensor, before[key], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("sa", {"per_class": 0}, "per_class to be an int ≥ 1"),
+        ("sa", {"fisher_steps": 0}, "fisher_steps to be an int ≥ 1"),
+        ("salun", {"share": 2.0}, "share from 0 to 1"),
+        ("sfron", {"fisher_images": 0}, "fisher_images to be an int ≥ 1"),
+        ("erasediff", {"inner_steps": -1}, "inner_steps to be an int ≥ 0"),
+        ("ft", {"drop": 5}, "drop from 0 to 1"),
+    ],
+)
+def test_wrong_settings_are_refused(name, settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        get_diffusion_method(name, **settings)
+
+
+def test_a_budget_of_passes_is_refused(original):
+    method = get_diffusion_method("ft", steps=1)
+    with pytest.raises(ArgumentError, match="epochs or seconds"):
+        unlearn_class(original, rows(), "b", method, budget=Budget(passes=1))
 
 
 @every

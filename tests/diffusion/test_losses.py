@@ -4,10 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from erasable.diffusion import NULL, ClassLoss, MemoryLoss, MemoryUNet, dropped, make_scheduler
+from erasable.diffusion import (
+    NULL,
+    ClassLoss,
+    MemoryLoss,
+    MemoryUNet,
+    PatchMemory,
+    add_noise,
+    dropped,
+    make_scheduler,
+)
+from erasable.diffusion._losses import alone
 from erasable.training import Draw, Inputs
 
 COUNT = 40
+NAMES = ("inputs", "classes", "generator", "rng", "rows")
 
 
 class Spy(torch.nn.Module):
@@ -53,17 +64,45 @@ def test_half_of_the_batch_is_its_memory_and_knows_its_own():
 def test_an_own_row_leaves_no_trace_in_the_gradient():
     torch.manual_seed(0)
     network = MemoryUNet((1, 8, 8), channels=(8, 8), layers=1).double()
-    batch = draw([0, 1])  # one row of memory, of another class than the second query
-    only = Draw(batch.inputs.double(), torch.tensor([0, 0]), batch.generator, batch.rng, batch.rows)
-    seen = []
-    keep = network.fusion.to_key.register_forward_hook(lambda m, i, o: seen.append(o))
+    images = 2 * inputs()[np.arange(2)].double() - 1
+    keys = network.fusion.project(network.encode(images, torch.zeros(2, dtype=torch.long)))
+    keys = keys.detach().requires_grad_()
+    classes, own = torch.tensor([0, 0]), torch.tensor([0, 1])
+    memory = PatchMemory(keys, classes, own)
+    seen = network.denoise(images, torch.tensor([5, 5]), classes, memory)
+    of_keys = torch.autograd.grad(seen[0].square().sum(), keys)[0]
+    assert of_keys[0].abs().max() == 0
+    assert of_keys[1].abs().max() > 0
+
+
+def test_queries_that_have_only_themselves_to_read_are_left_out_and_counted():
+    batch = draw([0, 1, 4, 3])  # rows are the first and the third, both of class 0
     loss = MemoryLoss(make_scheduler(), 0, inputs(), CLASSES, drop=0.0)
-    noisy = loss(network, only)
-    keep.remove()
-    grads = torch.autograd.grad(noisy, seen[0])[0]
-    assert grads.abs().max() > 0  # by the second query; the first one reads the null token
-    null = torch.autograd.grad(loss(network, only), network.fusion.null)[0]
-    assert null.abs().max() > 0
+    value = loss(Spy(), batch)
+    assert batch.notes == {"alone": 0.5}
+    again = draw([0, 1, 4, 3])
+    _, noise, _ = add_noise(make_scheduler(), again.inputs, again.generator)
+    torch.testing.assert_close(value, noise[[0, 2]].square().mean())
+
+
+def test_who_is_alone():
+    reads, classes = torch.tensor([0, 1, 2, NULL, 0]), torch.tensor([0, 1, 1])
+    assert alone(reads, classes, None).tolist() == [False, False, True, False, False]
+    own = torch.tensor([0, 1, -1, -1, -1])
+    assert alone(reads, classes, own).tolist() == [True, False, True, False, False]
+
+
+def test_the_support_is_changed_as_the_queries_are():
+    rows = {}
+    for how in ("none", "flip"):
+        spy, batch = Spy(), draw(range(8))
+        batch = Draw(*(getattr(batch, name) for name in NAMES), augmentation=how)
+        MemoryLoss(make_scheduler(), 20, inputs(), CLASSES, drop=0.0)(spy, batch)
+        rows[how] = spy.seen["rows"]
+    is_same = (rows["flip"] == rows["none"]).flatten(1).all(dim=1)
+    is_turned = (rows["flip"].flip(3) == rows["none"]).flatten(1).all(dim=1)
+    assert (is_same ^ is_turned).all()
+    assert is_turned.any()
 
 
 def test_support_is_disjoint_from_the_batch():

@@ -56,6 +56,36 @@ def test_swapping_the_rows_of_two_classes_swaps_what_is_drawn(learnt):
     assert np.mean([swapped[a] == b for a, b in zip(asked, found, strict=True)]) > 0.9
 
 
+def test_an_embedding_that_may_remember_a_class_can_be_asked_after_its_rows_are_gone():
+    model = generator(labels="plain")
+    with_rows = model.sample(["a"] * 4, num_inference_steps=3, generator=seeded())
+    model.forget(classes=["c"])
+
+    def ask(**options):
+        noise = seeded()
+        return model.sample(
+            ["c"] * 4, num_inference_steps=3, stand_in="a", generator=noise, **options
+        )
+
+    np.testing.assert_array_equal(ask(), with_rows)  # told the class that stands in
+    assert (ask(class_numbers=[2] * 4) != with_rows).any()
+    np.testing.assert_array_equal(ask(class_numbers=[0] * 4), with_rows)
+    for wrong in ([4] * 4, [-2] * 4, [0] * 3, [0.5] * 4):
+        with pytest.raises(ArgumentError, match="ints from -1 to 3"):
+            ask(class_numbers=wrong)
+
+
+def test_an_oracle_keeps_the_numbers_of_classes():
+    X, y = quarters(64)
+    kept = [place for place, label in enumerate(y) if label != "b"]
+    labels = [y[place] for place in kept]
+    oracle = SPMGenerator(**SMALL, steps=2, labels="plain").fit(X[kept], labels, classes=QUARTERS)
+    assert oracle.known_ == list(QUARTERS)
+    assert "b" not in oracle.memory.classes
+    with pytest.raises(ArgumentError, match="labels among classes"):
+        SPMGenerator(**SMALL, steps=2).fit(X, y, classes=["a", "b"])
+
+
 def test_a_label_that_was_never_trained_is_drawn_from_its_rows(learnt):
     X, _ = quarters(64, seed=5)
     model = copy.deepcopy(learnt)
@@ -503,7 +533,7 @@ def test_the_twin_keeps_the_place_of_classes_without_images():
 def test_a_mixture_draws_its_class_and_drops_it(weights):
     model = GMM(components=3, weights=weights, random_state=0).fit(*quarters(64))
     assert brightest(drawn(model)) == ALL
-    model.forget("b")
+    model.forget(classes=["b"])
     with pytest.raises(RowIdError, match="'a', 'c', 'd'"):
         drawn(model)
 

@@ -29,7 +29,7 @@ Examples:
 )
 
 Out = Annotated[Path, typer.Option(help="PNG file to write.")]
-Seed = Annotated[int, typer.Option(help="Seed of the model.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the model.")]
 PerClass = Annotated[int, typer.Option("--per-class", min=1, help="Images per class.")]
 
 
@@ -148,7 +148,7 @@ def teaser(out: Out = Path("teaser.png")) -> None:
     """
     from erasable.bench import run_teaser, teaser_figure
 
-    require_file(out)
+    _require_png(out)
     _write(out, teaser_figure(run_teaser(seed=0)))
 
 
@@ -162,8 +162,14 @@ def _class(classes: list[Any], word: str | None) -> Any:
 
 
 def _drawings(data: str, scale: str, runs: Path, out: Path) -> "Drawings":
-    require_file(out)
+    _require_png(out)
     return drawings_of(data, scale, runs)
+
+
+def _require_png(out: Path) -> None:
+    if out.suffix.lower() != ".png":
+        raise ArgumentError(f"Expected --out to end in .png, but got {out}.")
+    require_file(out)
 
 
 def _write(out: Path, png: bytes) -> None:

@@ -31,7 +31,9 @@ Scale = Annotated[str, typer.Option("--preset", help="tiny, demo, laptop or pape
 Floors = Annotated[
     int, typer.Option(min=0, help="For how many classes two oracles are compared: the floor.")
 ]
-Published = Annotated[bool, typer.Option("--published", help="Do not tune methods.")]
+Untuned = Annotated[
+    bool, typer.Option("--untuned", help="Leave methods as the preset has them: nothing is tuned.")
+]
 
 
 def std_ddpm(
@@ -88,7 +90,7 @@ def ddpm(
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
     floors: Floors = 1,
-    is_published: Published = False,
+    is_untuned: Untuned = False,
     features: Features = "classifier",
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
@@ -105,10 +107,10 @@ def ddpm(
     _forgetting(
         drawings,
         "Forgetting a class in generation",
-        ("sa", "salun", "sfron"),
+        ("ft", "sa", "salun", "sfron"),
         ("spm",),
         (seeds, classes, floors, out),
-        is_tuned=not is_published,
+        is_tuned=not is_untuned,
         as_json=as_json,
     )
 
@@ -149,7 +151,7 @@ def erasediff(
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
     floors: Floors = 1,
-    is_published: Published = False,
+    is_untuned: Untuned = False,
     features: Features = "classifier",
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
@@ -166,10 +168,10 @@ def erasediff(
     _forgetting(
         drawings,
         "Forgetting a class in generation, against EraseDiff",
-        ("erasediff",),
+        ("ft", "erasediff"),
         ("spm",),
         (seeds, classes, floors, out),
-        is_tuned=not is_published,
+        is_tuned=not is_untuned,
         as_json=as_json,
     )
 
@@ -198,7 +200,7 @@ def _forgetting(
         say=say,
     )
     document = forgetting_document(drawings, made, title, command())
-    _show(document, out, [vars(run) for run in made.every], as_json=as_json)
+    _show(document, out, [vars(run) for run in made.every], as_json=as_json, failures=made.failures)
 
 
 def _labels(generators: "Generators", words: list[str] | None) -> list[Any]:
@@ -211,7 +213,7 @@ def _labels(generators: "Generators", words: list[str] | None) -> list[Any]:
     unknown = [word for word in words if word not in known]
     if unknown:
         raise ArgumentError(f"Expected classes among {listing(known)}, but got {listing(unknown)}.")
-    return [known[word] for word in words]
+    return [known[word] for word in dict.fromkeys(words)]
 
 
 def _drawings(
@@ -243,11 +245,12 @@ def drawings_of(
         features: What distances are measured by.
         is_quiet: Show no progress.
     """
-    from erasable.bench import Runs
+    from erasable.bench import Runs, pyplot
     from erasable.data import load_dataset
     from erasable.models import require_diffusion
 
     require_diffusion()
+    pyplot()  # to refuse now, not after training
     from erasable.bench.generation import Drawings, Generators
 
     network = _features(features)
@@ -277,13 +280,21 @@ def _features(word: str) -> "FeatureNetwork | None":
     return InceptionFeatures(file or None)
 
 
-def _show(document: "Document", out: list[Path] | None, runs: list[Any], *, as_json: bool) -> None:
+def _show(
+    document: "Document",
+    out: list[Path] | None,
+    runs: list[Any],
+    *,
+    as_json: bool,
+    failures: dict[str, str] | None = None,
+) -> None:
     from rich.console import Console
 
     for path in out or []:
         document.write(path)
     if as_json:
-        emit({"runs": runs, "facts": list(document.facts)}, as_json=True, lines=[])
+        found = {"runs": runs, "facts": list(document.facts), "failures": failures or {}}
+        emit(found, as_json=True, lines=[])
         return
     document.show(Console())
     for path in out or []:

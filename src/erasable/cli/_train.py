@@ -37,7 +37,10 @@ def train(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="tiny, laptop, paper or exact: settings for what you did not set."),
+        typer.Option(
+            help="tiny, laptop, paper or exact (generator: tiny, demo, laptop or paper): settings "
+            "for what you did not set."
+        ),
     ] = None,
     kind: Annotated[
         str,
@@ -48,6 +51,12 @@ def train(
     ] = "spm",
     steps: Annotated[
         int | None, typer.Option(help="generator: training steps; default: the preset's.")
+    ] = None,
+    judge: Annotated[
+        Path | None,
+        typer.Option(
+            help="generator: a saved classifier of such images; it looks at samples meanwhile."
+        ),
     ] = None,
     encoder: Annotated[
         str | None,
@@ -109,13 +118,14 @@ def train(
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows per step; default: 128.")] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Largest learning rate; default: 0.1.")
+        float | None,
+        typer.Option(help="Largest learning rate; default: 0.1, generator: the preset's."),
     ] = None,
     label_smoothing: Annotated[
         float | None, typer.Option(help="Share of the target spread out; default: 0.")
     ] = None,
     augmentation: Annotated[
-        str | None, typer.Option(help="none (default), crop or crop_flip.")
+        str | None, typer.Option(help="none (default), crop, flip or crop_flip.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     overwrite: Annotated[bool, typer.Option(help="Replace a model that is there.")] = False,
@@ -135,7 +145,7 @@ def train(
       erasable train model rows.npz --init pretrained-model --encoder-lr-factor 0.1
       erasable train --data cifar10 --preset laptop
       erasable train model cifar10 --preset exact --embedding-cache embeddings
-      erasable train model digits --kind generator --preset tiny
+      erasable train model digits --kind generator --preset demo
     """
     if kind == "generator":
         others = {
@@ -155,6 +165,7 @@ def train(
             "--epochs": epochs,
             "--label-smoothing": label_smoothing,
             "--overwrite": overwrite or None,
+            "--encoder-lr-factor": None if encoder_lr_factor == 1.0 else encoder_lr_factor,
         }
         _refuse([name for name, value in others.items() if value is not None], "--kind generator")
         train_generator(
@@ -169,10 +180,12 @@ def train(
                 "augmentation": augmentation,
             },
             seed=seed,
+            judge=judge,
             as_json=as_json,
         )
         return
-    _refuse(["--steps"] if steps is not None else [], f"--kind {kind}")
+    only = {"--steps": steps, "--judge": judge}
+    _refuse([name for name, value in only.items() if value is not None], f"--kind {kind}")
     from erasable.errors import StoreError
     from erasable.store import ModelDirectory
 

@@ -2,12 +2,17 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from erasable.cli._common import emit, say
 from erasable.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from erasable.data import Split
+    from erasable.models import SPMGenerator
+    from erasable.models._consistency import Judge
 
 
 def train_generator(
@@ -17,6 +22,7 @@ def train_generator(
     preset: str,
     given: dict[str, Any],
     seed: int,
+    judge: Path | None,
     as_json: bool,
 ) -> None:
     """Train a generator on a data set of images and save it.
@@ -24,9 +30,10 @@ def train_generator(
     Args:
         model: Directory of the model.
         data: A data set's name, or a path.
-        preset: ``tiny``, ``laptop`` or ``paper``.
+        preset: ``tiny``, ``demo``, ``laptop`` or ``paper``.
         given: Settings that were given on the command line.
         seed: Seed of everything random.
+        judge: Directory of a classifier that looks at samples while the training goes on.
         as_json: Whether to print one JSON document.
     """
     from erasable.data import in_bytes, load_dataset, shrunk
@@ -45,8 +52,17 @@ def train_generator(
         what = "a model" if directory.exists else "other files"
         raise StoreError(f"Expected a new directory, but {model} holds {what}. Choose another.")
     side, network = GENERATION[preset]["side"], GENERATION[preset]["network"]
-    loaded = in_bytes(load_dataset(data))
-    rows = (loaded if max(loaded.train.X.shape[1:3]) == side else shrunk(loaded, side)).train
+    # Where the data has no split of its own, every row is meant; the digits are always split.
+    loaded = in_bytes(load_dataset(data, test_share=0.2 if data == "digits" else 0.0))
+    most = max(loaded.train.X.shape[1:3])
+    if most < side:
+        raise ArgumentError(
+            f"Expected images of at least {side} pixels for --preset {preset}, but those of {data} "
+            f"have {most}. Take a smaller preset."
+        )
+    loaded = loaded if most == side else shrunk(loaded, side)
+    rows = loaded.train
+    watcher = None if judge is None else load_judge(judge, rows)
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
     settings = {**network, **{name: value for name, value in given.items() if value is not None}}
@@ -56,7 +72,8 @@ def train_generator(
     if partial.exists():
         say(f"Going on with the training in {partial}.")
     try:
-        generator.fit(rows.X, rows.y.tolist(), ids=rows.ids, groups=rows.groups)
+        labels = rows.y.tolist()
+        generator.fit(rows.X, labels, ids=rows.ids, groups=rows.groups, judge=watcher)
     except KeyboardInterrupt:
         say(f"Stopped. Run the same command again to go on; the state is in {partial}.")
         raise typer.Exit(130) from None
@@ -72,8 +89,31 @@ def train_generator(
             "classes": memory.classes,
             "digest": memory.digest,
             "weights_digest": generator.weights_digest,
-            "loss": generator.history_[-1]["loss"] if generator.history_ else None,
+            "history": generator.history_,
         },
         as_json=as_json,
-        lines=[f"{model}: {len(memory)} rows, {len(memory.classes)} classes"],
+        lines=_lines(model, generator),
     )
+
+
+def load_judge(path: Path, rows: "Split") -> "Judge":
+    """Return a saved classifier that takes such images.
+
+    Args:
+        path: Its directory.
+        rows: The images.
+    """
+    from erasable.cli._common import load_classifier
+
+    judge: Judge = load_classifier(path)
+    judge.predict(rows.X[:1])  # refuses images of another size, before any training
+    return judge
+
+
+def _lines(model: Path, generator: "SPMGenerator") -> list[str]:
+    memory = generator.memory
+    lines = [f"{model}: {len(memory)} rows, {len(memory.classes)} classes"]
+    told = [entry["consistency"] for entry in generator.history_ if "consistency" in entry]
+    if told:
+        lines.append(f"drawn as asked, by the judge: {told[-1]:.0%}")
+    return lines

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from erasable.diffusion._noise import add_noise
 from erasable.fusion import Kernels
-from erasable.training import Draw, Inputs
+from erasable.training import Draw, Inputs, augment
 
 Branch = Literal["fixed", "follow"]
 """At which time step rows are encoded: always 0, or the query's; in training all queries of a step
@@ -28,6 +28,21 @@ def dropped(classes: Tensor, share: float, generator: torch.Generator) -> Tensor
     """Return classes (n,) with a share of them replaced by `NULL`."""
     is_dropped = torch.rand(len(classes), generator=generator) < share
     return torch.where(is_dropped.to(classes.device), NULL, classes)
+
+
+def alone(reads: Tensor, classes: Tensor, own: Tensor | None) -> Tensor:
+    """Return which queries are to read rows and have none but their own, (n,).
+
+    Args:
+        reads: The class whose rows each query reads, or `NULL`, (n,).
+        classes: Class of each row, (rows,).
+        own: Per query the place of its own row, or −1, (n,); None if no query is among them.
+    """
+    count = max(int(reads.max()), int(classes.max()) if len(classes) else 0, 0) + 1
+    held = torch.bincount(classes, minlength=count)[reads.clamp(min=0)]
+    if own is not None:
+        held = held - (own >= 0).to(held.dtype)
+    return (reads >= 0) & (held < 1)
 
 
 @final
@@ -63,6 +78,8 @@ class ClassLoss:
 @dataclass(frozen=True)
 class MemoryLoss:
     """The semi-parametric loss: queries read rows that are encoded in the same step.
+
+    A query that is to read rows, and whose class has none but itself, is left out and counted.
 
     Attributes:
         scheduler: How noise is added.
@@ -105,21 +122,22 @@ class MemoryLoss:
         numbers = self._numbers(draw)
         told = None if numbers is None else numbers[reads.clamp(min=0)].where(reads >= 0, NULL)
         row_times = timesteps[:1] if is_shared else torch.zeros_like(timesteps[:1])
-        return F.mse_loss(
-            network(
-                noisy,
-                timesteps,
-                reads,
-                rows=rows,
-                row_times=row_times.expand(len(rows)),
-                row_classes=classes,
-                own=own,
-                labels=told,
-                has_gradient=self.has_gradient,
-                kernels=self.kernels,
-            ),
-            noise,
+        seen = network(
+            noisy,
+            timesteps,
+            reads,
+            rows=rows,
+            row_times=row_times.expand(len(rows)),
+            row_classes=classes,
+            own=own,
+            labels=told,
+            has_gradient=self.has_gradient,
+            kernels=self.kernels,
         )
+        is_alone = alone(reads, classes, own)
+        draw.notes["alone"] = float(is_alone.float().mean())
+        errors: Tensor = (seen - noise).square().flatten(1).mean(dim=1)
+        return errors.masked_fill(is_alone, 0).sum() / (~is_alone).sum().clamp(min=1)
 
     def describe(self) -> str:
         """Name everything that changes what is learnt."""
@@ -132,14 +150,15 @@ class MemoryLoss:
     def _rows(self, draw: Draw, images: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return images of rows, their classes, and which query is which row."""
         if not self.support:
-            # Every other one: where batches are drawn in groups of a class, each has partners.
+            # Every other one: batches are drawn in groups of a class, so most have partners.
             rows = images[::2].contiguous(memory_format=torch.channels_last)
             own = torch.full((len(images),), -1, device=images.device)
             own[::2] = torch.arange(len(rows), device=images.device)
             return rows, draw.classes[::2], own
         others = np.setdiff1d(np.arange(len(self.inputs)), draw.rows)
         chosen = draw.rng.choice(others, min(self.support, len(others)), replace=False)
-        found = 2 * self.inputs[chosen].to(images.device) - 1
+        found = augment(self.inputs[chosen], draw.augmentation, draw.generator)
+        found = 2 * found.to(images.device) - 1
         found = found.contiguous(memory_format=torch.channels_last)
         return found, self.classes[chosen].to(images.device), None
 

@@ -1,5 +1,6 @@
 """What images are compared by: feature networks for Fréchet distances."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, final
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from erasable.errors import MissingExtraError
+from erasable.errors import ArgumentError, MissingExtraError
 
 _BATCH = 256
 
@@ -21,6 +22,11 @@ class FeatureNetwork(ABC):
     """
 
     name: str
+
+    @property
+    def key(self) -> str:
+        """What tells it from another network of the same name."""
+        return self.name
 
     @abstractmethod
     def __call__(self, images: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -72,11 +78,22 @@ class InceptionFeatures(FeatureNetwork):
             ) from error
         from torchmetrics.image.fid import NoTrainInceptionV3
 
+        self._file = None if weights is None else Path(weights)
+        if self._file is not None and not self._file.is_file():
+            raise ArgumentError(f"Expected a file of Inception's weights, but got {weights}.")
         self._network = NoTrainInceptionV3(
             name="inception-v3-compat",
             features_list=["2048"],
             feature_extractor_weights_path=None if weights is None else str(weights),
         )
+
+    @property
+    def key(self) -> str:
+        """The name, and a digest of the file of weights, if one was given."""
+        if self._file is None:
+            return self.name
+        with self._file.open("rb") as stream:
+            return f"{self.name}:{hashlib.file_digest(stream, 'sha256').hexdigest()[:16]}"
 
     def __call__(self, images: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return features of images as bytes; grey ones are taken as colours."""

@@ -1,7 +1,6 @@
 """The ordinary diffusion model: the generator's twin, which knows classes by its weights."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -18,11 +17,15 @@ from erasable.diffusion import (
     make_scheduler,
 )
 from erasable.errors import ArgumentError, RowIdError, listing
-from erasable.memory import plain
 from erasable.models._base import NetworkModel, class_indices
-from erasable.models._image_generator import ImageGenerator, require_pictures
+from erasable.models._image_generator import (
+    ImageGenerator,
+    require_pictures,
+    require_resumable,
+    step_config,
+)
 from erasable.models._inputs import as_labels, distinct
-from erasable.training import StepConfig, train_steps
+from erasable.training import train_steps
 from erasable.typing import Label
 
 _EVERY = 100
@@ -45,7 +48,7 @@ class DDPM(NetworkModel, ImageGenerator):
         learning_rate: Adam's learning rate.
         warmup: Steps with a rising learning rate.
         average: How much of the running mean of the weights a step keeps.
-        augmentation: ``none``, ``crop`` or ``crop_flip``.
+        augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``.
         random_state: Seed.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         checkpoint: Folder to keep the state of a training in; the same call then goes on.
@@ -112,7 +115,8 @@ class DDPM(NetworkModel, ImageGenerator):
             missing = [label for label in distinct(labels) if label not in known]
             if missing:
                 raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")
-            config = self._step_config()
+            require_resumable(self)
+            config = step_config(self)
             self.labels_ = known
             self.network_ = self._network(config.seed)
             self._laid_out(self.network_)
@@ -156,16 +160,6 @@ class DDPM(NetworkModel, ImageGenerator):
                 f"{listing(unknown)}."
             )
         return torch.tensor([place[type(label), label] for label in labels])
-
-    def _step_config(self) -> StepConfig:
-        if self.checkpoint is not None and self.random_state is None:
-            raise ArgumentError(
-                "Expected random_state with checkpoint, but it is None: a run that draws a new "
-                "seed each time cannot be resumed."
-            )
-        names = {field.name for field in fields(StepConfig)} - {"seed"}
-        settings = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return StepConfig(**settings, seed=self._seed())
 
     def _network(self, seed: int) -> ClassUNet:
         with torch.random.fork_rng():

@@ -1,7 +1,7 @@
 """Rows of a memory as a denoising network reads them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from erasable.diffusion import PatchMemory
+from erasable.errors import ArgumentError, StateError
 from erasable.fusion import Kernels
+from erasable.memory import Grid
 
 if TYPE_CHECKING:
     from erasable.models._spm_generator import SPMGenerator
@@ -43,6 +45,22 @@ class Reading:
         sizes = torch.tensor([len(part) for part in chosen])
         self.largest = int(sizes.max())
         self.groups = torch.repeat_interleave(torch.arange(len(chosen)), sizes).to(device)
+
+    def tell(self, numbers: Any, embeddings: int) -> None:
+        """Tell the network classes by number, instead of those that labels have.
+
+        Args:
+            numbers: Per image the number of a class embedding; −1 for none.
+            embeddings: How many there are.
+        """
+        found = torch.as_tensor(numbers)
+        is_sound = found.shape == self.reads.shape and found.dtype == torch.int64
+        if not is_sound or bool(((found < -1) | (found >= embeddings)).any()):
+            raise ArgumentError(
+                f"Expected class_numbers to be {len(self.reads)} ints from -1 to {embeddings - 1}, "
+                f"as there are {embeddings} label embeddings, but got {numbers!r}."
+            )
+        self.labels = found.to(self.reads.device) if embeddings else None
 
     def memory(self, kernels: Kernels | None = None) -> Callable[[Tensor], PatchMemory]:
         """Return the rows as they are read at a time step; each is encoded once per step at most.
@@ -81,3 +99,14 @@ class Reading:
             return last[step]
 
         return kept
+
+
+def require_on_grid(features: npt.NDArray[Any], grid: Grid) -> None:
+    """Refuse features of a trained network that rounding cannot hold, and say what can."""
+    largest = float(np.abs(features).max(initial=0.0))
+    if not largest < grid.bound:
+        raise StateError(
+            f"Expected features below {grid.bound:g}, as grid_bits={grid.bits} holds, but the "
+            f"trained network has {largest:.4g}. Fit again with fewer grid_bits; with the same "
+            "checkpoint the training is not repeated."
+        )

@@ -1,6 +1,6 @@
 """One mixture of Gaussians per class: a generator without a network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -96,12 +96,13 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
         self.labels_, self.mixtures_, self.input_shape_ = known, mixtures, inputs.shape[1:]
         return self
 
-    def forget(self, label: Label) -> None:
-        """Drop the mixture of a class; what is left was never fitted to its images."""
+    def forget(self, *, classes: Sequence[Label]) -> None:
+        """Drop the mixtures of classes; what is left was never fitted to their images."""
         self._require_fitted()
-        place = self._place(label)
-        self.labels_ = [one for index, one in enumerate(self.labels_) if index != place]
-        self.mixtures_ = [one for index, one in enumerate(self.mixtures_) if index != place]
+        gone = {self._place(label) for label in classes}
+        left = [index for index in range(len(self.labels_)) if index not in gone]
+        self.labels_ = [self.labels_[index] for index in left]
+        self.mixtures_ = [self.mixtures_[index] for index in left]
 
     def _draw(
         self,

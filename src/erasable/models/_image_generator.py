@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from rich.progress import Progress
 from torch import Tensor
 
 from erasable.errors import ArgumentError, MissingExtraError, listing
+from erasable.memory import plain
 from erasable.models._inputs import as_labels
-from erasable.training import Inputs
+from erasable.training import Inputs, StepConfig
 from erasable.typing import Label
 
 if TYPE_CHECKING:
@@ -154,8 +156,24 @@ def require_pictures(inputs: Inputs) -> None:
     if inputs.is_bytes:
         return
     low, high = inputs.range
-    if low < 0 or high > 1:
+    if not (low >= 0 and high <= 1):  # NaN is not
         raise ArgumentError(
             "Expected images of bytes, or of numbers from 0 to 1, but got numbers from "
             f"{low:.3g} to {high:.3g}. Rescale them."
         )
+
+
+def require_resumable(model: Any) -> None:
+    """Refuse a checkpoint for a training that draws another seed each time."""
+    if model.checkpoint is not None and model.random_state is None:
+        raise ArgumentError(
+            "Expected random_state with checkpoint, but it is None: a run that draws a new seed "
+            "each time cannot be resumed."
+        )
+
+
+def step_config(model: Any) -> StepConfig:
+    """Return the settings of a training from the parameters of a generator."""
+    names = {field.name for field in fields(StepConfig)} - {"seed"}
+    settings = {name: plain(getattr(model, name)) for name in names if hasattr(model, name)}
+    return StepConfig(**settings, seed=model._seed())

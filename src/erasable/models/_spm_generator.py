@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -27,16 +26,24 @@ from erasable.memory import Grid, Marks, Memory, plain
 from erasable.models._base import class_indices
 from erasable.models._chosen_rows import chosen_rows
 from erasable.models._consistency import Consistency, Judge
-from erasable.models._generator_reading import ROWS_AT_ONCE, Reading
-from erasable.models._image_generator import ImageGenerator, require_pictures
-from erasable.models._inputs import as_labels
+from erasable.models._generator_reading import ROWS_AT_ONCE, Reading, require_on_grid
+from erasable.models._image_generator import (
+    ImageGenerator,
+    require_pictures,
+    require_resumable,
+    step_config,
+)
+from erasable.models._inputs import as_labels, distinct
 from erasable.models._memory_model import MemoryModel
 from erasable.models._patch_votes import PatchVotes, patch_votes
 from erasable.models._provenance import Provenance, record_rows
-from erasable.training import Inputs, StepConfig, train_steps
+from erasable.training import Inputs, StepConfig, make_fabric, train_steps
 from erasable.typing import Label, RowId
 
 BRANCHES = ("fixed", "follow")
+OPTIONS = ("stand_in", "rows_per_class", "class_numbers")
+"""What a request may say besides what all generators take."""
+
 LABELS = ("none", "plain", "permuted")
 _EVERY = 100
 _NOMINAL_STEPS = 3000
@@ -60,7 +67,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             the time step of the query, anew in each step; slower.
         labels: What the network is told of a class besides its rows. ``none``: nothing. ``plain``:
             an embedding that it can learn classes by. ``permuted``: an embedding whose numbering
-            is drawn anew in each step, as the paper does.
+            is drawn anew in each step, as the paper does. The name of a forgotten class is
+            dropped; if it is ever remembered again, it is known by its rows alone.
         rows_per_class: Rows that an image reads at most; None for all of its class.
         steps: Training steps.
         batch_size: Images per step.
@@ -71,7 +79,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         learning_rate: Adam's learning rate.
         warmup: Steps with a rising learning rate.
         average: How much of the running mean of the weights a step keeps.
-        augmentation: ``none``, ``crop`` or ``crop_flip``.
+        augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``.
         kernel: How patches are compared: ``eager``, ``compiled``, or ``auto``: compiled where there
             is a compiler and enough to do.
         grid_bits: Features are rounded to multiples of ``2**-grid_bits``.
@@ -137,7 +145,14 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     # -- learning --------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any, *, ids: Any = None, groups: Any = None, judge: Judge | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        classes: Sequence[Label] | None = None,
+        judge: Judge | None = None,
     ) -> Self:
         """Train the weights on images and store every one of them in a new memory.
 
@@ -146,27 +161,35 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             y: One label per image: str, int, float or bool.
             ids: One id per image, str or int; counted up from 0 if not given.
             groups: Per image None, one group, or a list of groups, such as data subjects.
+            classes: With label embeddings: labels of all classes in the order of their numbers,
+                also of those that have no images here; default: the classes of ``y``. An oracle of
+                forgetting thus has the embedding of the forgotten class, untrained.
             judge: A fitted classifier of such images. A few samples are shown to it during the
                 training, and ``history_`` tells the share that it takes for what was asked.
         """
         with self._unchanged_on_error():
             inputs, labels, contents = self._check_rows(X, y, reset=True)
-            config = self._step_config()
+            config = step_config(self)
+            require_resumable(self)
             tombstones = self._tombstones()
             trial = Memory(1, tombstones=tombstones.copy())
             blanks = np.zeros((len(inputs), 1), np.float32)
             row_ids = trial.add(blanks, labels, ids=ids, groups=groups, contents=contents)
-            self._start(config.seed, tombstones, known=trial.classes)
+            known = trial.classes if classes is None else distinct(as_labels(list(classes)))
+            missing = [label for label in trial.classes if label not in known]
+            if missing:
+                raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")
+            self._start(config.seed, tombstones, known=known)
             provenance, self.history_ = Provenance(), []
             if config.steps and len(inputs) > 1:
                 if self.checkpoint is not None:
                     self.note_copy("checkpoint", self.checkpoint)
-                classes = class_indices(labels, trial.classes)
-                self.history_ = self._learn(inputs, classes, config, trial.classes, judge)
+                places = class_indices(labels, known)
+                self.history_ = self._learn(inputs, places, config, known, judge)
                 provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
             self._record(provenance)
             features = self._embed(inputs)
-            self._require_on_grid(features)
+            require_on_grid(features, Grid(self.grid_bits))
             self.memory_.add(
                 features,
                 labels,
@@ -184,12 +207,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         known: list[Label],
         judge: Judge | None,
     ) -> list[dict[str, float]]:
-        if self.checkpoint is not None and self.random_state is None:
-            raise ArgumentError(
-                "Expected random_state with checkpoint, but it is None: a run that draws a new "
-                "seed each time cannot be resumed."
-            )
         rows = self.support_size or config.batch_size // 2
+        device = make_fabric(self.device).device.type
         loss = MemoryLoss(
             make_scheduler(),
             self.support_size,
@@ -200,7 +219,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             drop=self.drop,
             has_gradient=self.support_gradient,
             # By the work of a step, not of all: a training may go on for more of them.
-            kernels=self._kernels(_NOMINAL_STEPS * config.batch_size, rows / len(known)),
+            kernels=self._kernels(_NOMINAL_STEPS * config.batch_size, rows / len(known), device),
         )
         watcher = None
         if judge is not None:
@@ -263,17 +282,22 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         tick: Callable[[], None],
         **options: Any,
     ) -> Tensor:
-        unknown = sorted(set(options) - {"stand_in", "rows_per_class"})
+        unknown = sorted(set(options) - set(OPTIONS))
         if unknown:
             raise ArgumentError(
-                f"Expected the options 'stand_in' and 'rows_per_class', but got {listing(unknown)}."
+                f"Expected options among {listing(OPTIONS)}, but got {listing(unknown)}."
             )
         limit = options.get("rows_per_class", self.rows_per_class)
         reading = self.reading(labels, stand_in=options.get("stand_in"), rows_per_class=limit)
+        if "class_numbers" in options:
+            reading.tell(options["class_numbers"], self._class_count)
         # Images of one class lie together, so that its rows are read by as many as possible.
         order = torch.argsort(reading.reads, stable=True)
         noise = draw_noise(len(labels), self.input_shape_, generator).to(self.network_.device)
-        memory = reading.memory(self._kernels(len(labels) * sampling.steps, reading.largest))
+        # By what may be read, not by what is there: a deletion must not change the arithmetic.
+        rows = reading.largest if limit is None else limit
+        device = self.network_.device.type
+        memory = reading.memory(self._kernels(len(labels) * sampling.steps, rows, device))
         predict = memory_predictor(
             self.network_,
             reading.reads[order],
@@ -319,7 +343,9 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             chosen |= dict.fromkeys(empty, instead)
         place = {key: index for index, key in enumerate(wanted)}
         reads = torch.tensor([place[type(label), label] for label in labels])
-        return Reading(self, reads, [chosen[key] for key in wanted], self._told(labels))
+        # Where another class stands in, the weights are told that class, too.
+        told = [stand_in if (type(label), label) in empty else label for label in labels]
+        return Reading(self, reads, [chosen[key] for key in wanted], self._told(told))
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -328,11 +354,6 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         """Whether rows are encoded at the time step of the query."""
         return self.branch == "follow"
 
-    def _step_config(self) -> StepConfig:
-        names = {field.name for field in fields(StepConfig)} - {"seed"}
-        settings = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return StepConfig(**settings, seed=self._seed())
-
     def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
         inputs = super()._check_inputs(X, reset=reset)
         require_pictures(inputs)
@@ -340,18 +361,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
 
     def _check_parameters(self) -> None:
         Grid(self.grid_bits)
-        self._step_config()
+        step_config(self)
         self._require_as_built()
-
-    def _require_on_grid(self, features: npt.NDArray[Any]) -> None:
-        """Refuse features of a trained network that rounding cannot hold, and say what can."""
-        bound, largest = Grid(self.grid_bits).bound, float(np.abs(features).max(initial=0.0))
-        if not largest < bound:
-            raise StateError(
-                f"Expected features below {bound:g}, as grid_bits={self.grid_bits} holds, but "
-                f"the trained network has {largest:.4g}. Fit again with fewer grid_bits; with the "
-                "same checkpoint the training is not repeated."
-            )
 
     def _require_as_built(self) -> None:
         """Refuse to go on with parameters that the network was not made with."""
@@ -468,15 +479,14 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             parts.append(self.network_.encode(images, times).flatten(1).cpu().numpy())
         return np.concatenate(parts)
 
-    def _told(self, labels: list[Label]) -> Tensor | None:
+    def _told(self, labels: Sequence[Label | None]) -> Tensor | None:
         """Return the number that the weights know each label by; −1 for one they do not."""
         if self.labels == "none":
             return None
         place = {(type(label), label): index for index, label in enumerate(self.known_)}
         return torch.tensor([place.get((type(label), label), -1) for label in labels])
 
-    def _kernels(self, images: float, rows: float) -> Kernels:
+    def _kernels(self, images: float, rows: float, device: str) -> Kernels:
         """Return kernels for so many passes of an image over so many rows."""
         pairs = images * rows * math.prod(self.patch_grid) ** 2
-        device = self.network_.device.type
         return get_kernels(self.kernel, work=pairs * self.channels[-1], device=device)

@@ -6,7 +6,7 @@ from erasable.training._checkpoint import seconds_spent
 from erasable.training._config import Augmentation, TrainingConfig
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, as_images, input_shape
-from erasable.training._loop import train
+from erasable.training._loop import make_fabric, train
 from erasable.training._objective import (
     Batch,
     CrossEntropy,
@@ -38,6 +38,7 @@ __all__ = [
     "augment",
     "epoch_batches",
     "input_shape",
+    "make_fabric",
     "seconds_spent",
     "train",
     "train_steps",

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -83,6 +83,8 @@ class Draw:
         generator: Source of everything else that is random.
         rng: The same, for what numpy draws.
         rows: Places of the rows among all, (n,).
+        augmentation: How the inputs were changed; for what is drawn besides.
+        notes: What the loss wants to have in the history, as a mean over steps.
     """
 
     inputs: Tensor
@@ -90,6 +92,8 @@ class Draw:
     generator: torch.Generator
     rng: np.random.Generator
     rows: Ints
+    augmentation: Augmentation = "none"
+    notes: dict[str, float] = field(default_factory=dict)
 
 
 class StepLoss(Protocol):
@@ -171,9 +175,10 @@ def train_steps(
         while start < config.steps:
             stop = min(start - start % every + every, config.steps)
             began = time.perf_counter()
-            losses = [run.step(step, inputs, classes, display) for step in range(start, stop)]
+            noted = [run.step(step, inputs, classes, display) for step in range(start, stop)]
             seconds += time.perf_counter() - began
-            history.append({"step": float(stop), "loss": float(np.mean(losses))})
+            means = {name: float(np.mean([notes[name] for notes in noted])) for name in noted[0]}
+            history.append({"step": float(stop), **means})
             if watcher is not None:
                 history[-1] |= watcher(mean.eval(), stop)
             if saved:
@@ -205,7 +210,9 @@ class _Run:
         ]
         self._batches: tuple[int, list[Ints]] | None = None
 
-    def step(self, step: int, inputs: Inputs, classes: Tensor, display: Display) -> float:
+    def step(
+        self, step: int, inputs: Inputs, classes: Tensor, display: Display
+    ) -> dict[str, float]:
         config = self._config
         rng = np.random.default_rng([config.seed, step])
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
@@ -214,7 +221,8 @@ class _Run:
         if images.ndim == 4:
             images = images.contiguous(memory_format=torch.channels_last)
         device = self._fabric.device
-        draw = Draw(images.to(device), classes[rows].to(device), generator, rng, rows)
+        own = classes[rows].to(device)
+        draw = Draw(images.to(device), own, generator, rng, rows, config.augmentation)
         with torch.random.fork_rng():
             torch.manual_seed(int(rng.integers(2**62)))  # for dropout
             self._module.train()
@@ -235,7 +243,7 @@ class _Run:
         weight = max(1 - config.average, 1 / (1 + (step + 1) / _FIRST))
         torch._foreach_lerp_(self._means, [p.detach() for p in self._weights], weight)
         display.step(1.0, value)
-        return value
+        return {"loss": value, **draw.notes}
 
     def _rows(self, step: int, classes: Tensor) -> Ints:
         """Return the rows of a step: every row about once, then all again in another order."""

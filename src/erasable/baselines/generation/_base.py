@@ -78,14 +78,24 @@ class DiffusionMethod(Method):
 
     def __post_init__(self) -> None:
         problems = Problems(self.name)
-        for setting, least in (("steps", 0), ("batch_size", 1)):
-            value = getattr(self, setting)
-            if type(value) is not int or value < least:
-                problems.note(f"Expected {setting} to be an int ≥ {least}, but got {value!r}.")
-        for setting in ("learning_rate", "clip", "scale", "drop"):
+        for setting in ("learning_rate", "clip", "scale"):
             value = getattr(self, setting)
             if not isinstance(value, (int, float)) or not 0 <= value < torch.inf:
                 problems.note(f"Expected {setting} to be a number ≥ 0, but got {value!r}.")
+        for setting in ("drop", "share"):
+            value = getattr(self, setting, 0.0)
+            if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                problems.note(f"Expected {setting} from 0 to 1, but got {value!r}.")
+        problems.raise_if_any()
+        self._require(("steps", 0), ("batch_size", 1))
+
+    def _require(self, *settings: tuple[str, int]) -> None:
+        """Refuse settings that are no ints, or too small."""
+        problems = Problems(self.name)
+        for setting, least in settings:
+            value = getattr(self, setting)
+            if type(value) is not int or value < least:
+                problems.note(f"Expected {setting} to be an int ≥ {least}, but got {value!r}.")
         problems.raise_if_any()
 
     def edit(self, task: DiffusionTask) -> None:

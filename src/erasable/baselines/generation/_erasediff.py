@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from erasable.baselines.generation._base import DiffusionMethod, DiffusionRun
-from erasable.errors import ArgumentError
 
 
 @final
@@ -39,8 +38,7 @@ class EraseDiff(DiffusionMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.rounds) is not int or self.rounds < 1:
-            raise ArgumentError(f"Expected rounds to be a positive int, but got {self.rounds!r}.")
+        self._require(("rounds", 1), ("inner_steps", 0))
 
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:

@@ -20,7 +20,7 @@ class SelectiveAmnesia(DiffusionMethod):
         per_class: Images that the original draws of each class.
         fisher_images: Of those, how many the Fisher information is estimated from.
         fisher_steps: Time steps per image there; gradients are summed over them, then squared. Of
-            fewer than all, the sum is scaled up.
+            fewer than all, the sum is scaled up, which makes more of what is noise in it.
         elastic: Weight of moving away from the original's weights.
         replay: Weight of the loss on drawn images of other classes.
     """
@@ -34,10 +34,14 @@ class SelectiveAmnesia(DiffusionMethod):
     elastic: float = 10.0
     replay: float = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(("per_class", 1), ("fisher_images", 1), ("fisher_steps", 1))
+
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
-        """Return the rates that are tried."""
-        return {"learning_rate": (1e-4, 5e-4)}
+        """Return rates, and how stiff weights are: published ones hold a small network still."""
+        return {"learning_rate": (1e-4, 5e-4), "elastic": (10.0, 0.01)}
 
     def prepare(self, run: DiffusionRun) -> None:
         """Draw images of all classes, and estimate which weights they need."""

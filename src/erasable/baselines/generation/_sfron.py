@@ -37,10 +37,15 @@ class SFRon(DiffusionMethod):
     guidance: float = 2.0
     fisher_images: int | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fisher_images is not None:
+            self._require(("fisher_images", 1))
+
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
-        """Return the numbers of steps that are tried: they govern everything."""
-        return {"steps": (25, 50, 100)}
+        """Return numbers of steps, which govern most, and rates."""
+        return {"steps": (25, 50, 100), "learning_rate": (1e-4, 5e-4)}
 
     def prepare(self, run: DiffusionRun) -> None:
         """Compare which weights the forget set needs with which the others do."""

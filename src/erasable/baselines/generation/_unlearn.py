@@ -10,6 +10,7 @@ from torch import Tensor
 from erasable.baselines._base import Budget, Unlearned
 from erasable.baselines.generation._base import DiffusionMethod, DiffusionTask
 from erasable.baselines.generation._erasediff import EraseDiff
+from erasable.baselines.generation._finetune import DiffusionFineTune
 from erasable.baselines.generation._salun import DiffusionSalUn
 from erasable.baselines.generation._selective_amnesia import SelectiveAmnesia
 from erasable.baselines.generation._sfron import SFRon
@@ -20,7 +21,8 @@ from erasable.training import Inputs
 from erasable.typing import Label
 
 DIFFUSION_METHODS: dict[str, type[DiffusionMethod]] = {
-    method.name: method for method in (SelectiveAmnesia, DiffusionSalUn, SFRon, EraseDiff)
+    method.name: method
+    for method in (DiffusionFineTune, SelectiveAmnesia, DiffusionSalUn, SFRon, EraseDiff)
 }
 """Methods by name, in the order of the paper's table."""
 
@@ -50,9 +52,12 @@ def unlearn_class(
         rows: What it was trained on.
         label: The class to forget.
         method: How.
-        budget: What may be spent; ``epochs`` is taken as a number of steps.
+        budget: What may be spent: ``epochs`` is taken as a number of steps, after each of which
+            ``seconds`` is looked at; ``passes`` is not for these methods.
         verbose: Show progress.
     """
+    if budget is not None and budget.passes is not None:
+        raise ArgumentError("Expected a budget of epochs or seconds, but got one of passes.")
     target = int(original.places([label])[0])
     is_forgotten = np.array([type(y) is type(label) and y == label for y in rows.y.tolist()])
     forget, retain = rows.where(is_forgotten), rows.where(~is_forgotten)

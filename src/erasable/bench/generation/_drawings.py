@@ -3,31 +3,54 @@
 import io
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from filelock import FileLock
 
 from erasable.baselines.generation import DiffusionMethod, unlearn_class
 from erasable.bench._runs import Run
 from erasable.bench.generation._generators import Bytes, Generators, channels_first
-from erasable.files import write_atomically
+from erasable.files import require_writable, write_atomically
 from erasable.metrics import frechet_distance
 from erasable.typing import Label
 
-Drawn = tuple[Bytes, float]
-"""Images, and how many seconds something took."""
+SAMPLER: dict[str, Any] = {"steps": 50, "guidance": 0.3, "seed": 12345, "version": 1}
+"""How every model draws; a part of what defines a run."""
 
-_SAMPLE_SEED = 12345
+_ORACLE_NOISE = 777
+"""Oracles draw from noise of their own: paired images would make distances too small."""
+
 _REAL_SEED = 54321
+_AGAIN = 64
+"""Images of each other class that are drawn again after a deletion: a whole batch."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Images, and how they came about.
+
+    Attributes:
+        images: One per label that was asked for, (n, channels, height, width).
+        seconds: How long forgetting took, if something was forgotten.
+        again: Images of other classes that were drawn again after a deletion.
+        same: How many of them were the same to the byte.
+    """
+
+    images: Bytes
+    seconds: float = 0.0
+    again: int = 0
+    same: int = 0
 
 
 class Drawings:
     """Samples of generators, kept on disk, and what is measured of them.
 
-    Every model draws from the same noise; a class has noise of its own, so that what is drawn of
-    it does not depend on the others.
+    Every model draws from the same noise, oracles from another; a class has noise of its own, so
+    that what is drawn of it does not depend on the others.
 
     Args:
         generators: Makes and keeps models.
@@ -44,62 +67,102 @@ class Drawings:
         """The label of each image that is drawn."""
         return [label for label in self.generators.classes for _ in range(self.per_class)]
 
-    def draw(self, model: Any, labels: Sequence[Label] | None = None, **options: Any) -> Bytes:
-        """Return what a model draws of all classes, or of some, one class after the other."""
-        classes = self.generators.classes
+    def draw(
+        self,
+        model: Any,
+        labels: Sequence[Label] | None = None,
+        *,
+        count: int | None = None,
+        noise: int = 0,
+        **options: Any,
+    ) -> Bytes:
+        """Return what a model draws of all classes, or of some, one class after the other.
+
+        Args:
+            model: The generator.
+            labels: The classes.
+            count: Images of each; default: as many as in tables.
+            noise: Which noise.
+            **options: What the model takes besides.
+        """
+        classes, size = self.generators.classes, self.per_class if count is None else count
         parts = []
         for label in classes if labels is None else labels:
-            noise = torch.Generator().manual_seed(_SAMPLE_SEED + classes.index(label))
-            asked = [label] * self.per_class
-            images = model.sample(asked, generator=noise, **options)
+            place = classes.index(label)
+            source = torch.Generator().manual_seed(SAMPLER["seed"] + 10_000 * noise + place)
+            images = model.sample(
+                [label] * size,
+                generator=source,
+                num_inference_steps=SAMPLER["steps"],
+                guidance_scale=SAMPLER["guidance"],
+                **options,
+            )
             parts.append(np.round(images * 255).astype(np.uint8))
         return np.concatenate(parts)
 
     def settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
         """Return what defines a piece of work on samples."""
         own = self.generators.run_settings(what, kind, seed)
-        return {**own, "per_class": self.per_class}
+        return {**own, "per_class": self.per_class, "sampler": SAMPLER}
 
     # -- kept on disk ----------------------------------------------------------------------------
 
     def _kept(self, settings: dict[str, Any], make: Callable[[], Drawn]) -> Drawn:
-        """Return images that some settings define, and seconds; made once."""
+        """Return images that some settings define; made once."""
         path = self.generators.runs.place("samples", settings, ".npz")
-        if not path.exists():
-            images, seconds = make()
-            stream = io.BytesIO()
-            np.savez_compressed(stream, images=images, seconds=seconds)
-            write_atomically(path, stream.getvalue())
+        require_writable(path.parent)
+        with FileLock(path.with_suffix(".lock")):
+            if not path.exists():
+                stream = io.BytesIO()
+                np.savez_compressed(stream, **vars(make()))
+                write_atomically(path, stream.getvalue())
         with np.load(path, allow_pickle=False) as arrays:
-            return arrays["images"], float(arrays["seconds"])
+            return Drawn(
+                arrays["images"],
+                float(arrays["seconds"]),
+                int(arrays["again"]),
+                int(arrays["same"]),
+            )
 
     def of_original(self, kind: str, seed: int, **options: Any) -> Bytes:
         """Return what an original draws."""
         generators = self.generators
         settings = {**self.settings("original samples", kind, seed), "options": options}
-        return self._kept(
-            settings, lambda: (self.draw(generators.model(kind, seed), **options), 0.0)
-        )[0]
+        made = self._kept(
+            settings, lambda: Drawn(self.draw(generators.model(kind, seed), **options))
+        )
+        return made.images
 
-    def of_oracle(self, kind: str, label: Label, seed: int) -> Bytes:
+    def of_oracle(self, kind: str, label: Label, seed: int, *, noise: int = _ORACLE_NOISE) -> Bytes:
         """Return what an oracle without a class draws; the stand-in's rows where it has none."""
         generators = self.generators
-        settings = {**self.settings("oracle samples", kind, seed), "without": label}
+        asking = generators.asking(kind, label)
+        settings = {
+            **self.settings("oracle samples", kind, seed),
+            "without": label,
+            "asking": asking,
+            "noise": noise,
+        }
 
         def make() -> Drawn:
             model = generators.model(kind, seed, without=label)
-            return self.draw(model, **generators.stand_in(kind, label)), 0.0
+            return Drawn(self._draw_all(model, label, asking, noise=noise))
 
-        return self._kept(settings, make)[0]
+        return self._kept(settings, make).images
 
     def after_deletion(self, kind: str, label: Label, seed: int) -> Drawn:
         """Return what a semi-parametric model draws after deletion, and how long that took.
 
         Images of the other classes are those of the original, since nothing that they read has
-        changed. One class is drawn again to see that it is so; if it is not, all are.
+        changed. A batch of each is drawn again to see that it is so; if it is not, all are.
         """
         generators = self.generators
-        settings = {**self.settings("deleted samples", kind, seed), "without": label}
+        asking = generators.asking(kind, label)
+        settings = {
+            **self.settings("deleted samples", kind, seed),
+            "without": label,
+            "asking": asking,
+        }
 
         def make() -> Drawn:
             found = self.of_original(kind, seed).copy()
@@ -107,13 +170,15 @@ class Drawings:
             start = time.perf_counter()
             model.forget(classes=[label])
             seconds = time.perf_counter() - start
-            options = generators.stand_in(kind, label)
-            other = options["stand_in"]
-            again = self.draw(model, [other], **options)
-            if not np.array_equal(again, found[self.places(other)]):
-                return self.draw(model, **options), seconds
-            found[self.places(label)] = self.draw(model, [label], **options)
-            return found, seconds
+            found[self.places(label)] = self.draw(model, [label], **self._told(asking))
+            others = [other for other in generators.classes if other != label]
+            few = min(_AGAIN, self.per_class)
+            again = self.draw(model, others, count=few)
+            before = np.concatenate([found[self.places(other)][:few] for other in others])
+            same = int((again == before).reshape(len(again), -1).all(axis=1).sum())
+            if same < len(again):
+                found = self._draw_all(model, label, asking)
+            return Drawn(found, seconds, len(again), same)
 
         return self._kept(settings, make)
 
@@ -132,7 +197,7 @@ class Drawings:
             original = generators.model("ddpm", seed)
             is_shown = generators.verbose
             done = unlearn_class(original, generators.train, label, method, verbose=is_shown)
-            return self.draw(done.model), done.account.seconds
+            return Drawn(self.draw(done.model), done.account.seconds)
 
         return self._kept(settings, make)
 
@@ -141,12 +206,29 @@ class Drawings:
         start = self.generators.classes.index(label) * self.per_class
         return slice(start, start + self.per_class)
 
+    def _draw_all(
+        self, model: Any, label: Label, asking: dict[str, Any], *, noise: int = 0
+    ) -> Bytes:
+        """Return what a model without a class draws of all classes."""
+        parts = [
+            self.draw(model, [one], noise=noise, **(self._told(asking) if one == label else {}))
+            for one in self.generators.classes
+        ]
+        return np.concatenate(parts)
+
+    def _told(self, asking: dict[str, Any]) -> dict[str, Any]:
+        """Return options of a request: a number of a class embedding is told for each image."""
+        if "class_numbers" not in asking:
+            return asking
+        return {**asking, "class_numbers": [asking["class_numbers"]] * self.per_class}
+
     # -- figures ---------------------------------------------------------------------------------
 
     def figures(self, settings: dict[str, Any], work: Callable[[], dict[str, Any]]) -> Run:
         """Return kept figures, or make them."""
-        features = self.generators.features.name
-        return self.generators.runs.run({**settings, "features": features}, lambda _: work())
+        generators = self.generators
+        judged = {"features": generators.features.key, "judge": generators.judge_parameters}
+        return generators.runs.run({**settings, **judged}, lambda _: work())
 
     def measure(self, images: Bytes, oracle: Bytes | None, label: Label | None) -> dict[str, Any]:
         """Return every figure of some samples.

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from erasable.bench._document import Picture
 from erasable.bench._figures import as_png, pyplot
+from erasable.bench.generation._presets import rows_option
 from erasable.typing import Label
 
 if TYPE_CHECKING:
@@ -66,17 +67,17 @@ def standard_pictures(drawings: "Drawings", names: Sequence[str], seed: int) -> 
         rows = []
         for name in names:
             kind, _, size = name.partition(" ")
-            options = {"rows_per_class": int(size)} if size else {}
+            options = rows_option(int(size)) if size else {}
             images = drawings.of_original(kind, seed, **options)
             rows.append((name.replace("_", " "), first_of_each(drawings, images)))
         return image_grid(rows, [str(label) for label in drawings.generators.classes])
 
-    caption = "One image per class of each model, from the same noise."
+    caption = "One image per class of each model; networks draw from the same noise."
     return [Picture("samples", caption, draw)]
 
 
 def forgetting_pictures(drawings: "Drawings", made: "Forgetting") -> list[Picture]:
-    """Return what models draw after forgetting the first of some classes, one picture each."""
+    """Return what models draw after forgetting each of some classes, one picture each."""
     return [_after(drawings, made, label, place) for place, label in enumerate(made.labels)]
 
 
@@ -95,7 +96,10 @@ def _after(drawings: "Drawings", made: "Forgetting", label: Label, place: int) -
         frames = [["#c53030" if column == own else None for column in range(len(classes))]]
         return image_grid(rows, [str(one) for one in classes], frames=frames * len(rows))
 
-    caption = f"One image per class after forgetting {label!r} (red frame), from the same noise."
+    caption = (
+        f"One image per class after forgetting {label!r} (red frame), from the same noise; oracles "
+        "from noise of their own."
+    )
     return Picture(f"samples-{place}", caption, draw)
 
 
@@ -109,9 +113,9 @@ def _samples(drawings: "Drawings", kind: str, what: str, label: Label, run: "Run
     if what == "untouched":
         return drawings.of_original(kind, seed)
     if what == "deletion":
-        return drawings.after_deletion(kind, label, seed)[0]
+        return drawings.after_deletion(kind, label, seed).images
     name, _, settings = run.settings["method"]
-    return drawings.after_edit(get_diffusion_method(name, **settings), label, seed)[0]
+    return drawings.after_edit(get_diffusion_method(name, **settings), label, seed).images
 
 
 def before_and_after(generators: "Generators", seed: int, *, per_class: int = 1) -> bytes:

@@ -4,12 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from erasable.baselines import DivergedError
 from erasable.baselines.generation import DIFFUSION_METHODS
 from erasable.bench._runs import Run
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._generators import oracle_seed
-from erasable.bench.generation._tuning import edited_cell, settings_of, tune_method, tuning_class
-from erasable.errors import ErasableError
+from erasable.bench.generation._tuning import (
+    against,
+    edited_cell,
+    settings_of,
+    tune_method,
+    tuning_class,
+    untouched_cell,
+)
 from erasable.typing import Label
 
 Say = Callable[[str], None]
@@ -24,7 +31,6 @@ class Forgetting:
         runs: By row and class, one run per seed. Rows are kinds of models and what was done to
             them: ``ddpm retrain``, ``ddpm untouched``, ``ddpm salun``, ``spm deletion``.
         floors: By kind and class: two oracles of different seeds, compared.
-        seconds: Training seconds of oracles by kind.
         searched: What tuning tried and chose.
         failures: What went wrong.
     """
@@ -32,7 +38,6 @@ class Forgetting:
     labels: list[Label]
     runs: dict[tuple[str, str], dict[Label, list[Run]]] = field(default_factory=dict)
     floors: dict[str, dict[Label, Run]] = field(default_factory=dict)
-    seconds: dict[str, list[float]] = field(default_factory=dict)
     searched: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -40,7 +45,8 @@ class Forgetting:
     def every(self) -> list[Run]:
         """All runs behind the tables."""
         cells = [run for row in self.runs.values() for runs in row.values() for run in runs]
-        return cells + [run for row in self.floors.values() for run in row.values()]
+        tried = [one["run"] for entry in self.searched for one in entry["searched"]]
+        return cells + [run for row in self.floors.values() for run in row.values()] + tried
 
 
 def run_forgetting(
@@ -69,7 +75,8 @@ def run_forgetting(
     """
     made = Forgetting(list(labels))
     families = [*(("ddpm",) if methods else ()), *kinds]
-    trained = len(families) * len(seeds) * (1 + len(labels)) + len(families) * floors
+    second = len(families) * min(floors, len(labels))
+    trained = len(families) * len(seeds) * (1 + len(labels)) + second
     say(
         f"{trained + bool(methods and is_tuned)} models, {len(methods) * len(labels) * len(seeds)} "
         "edits; what is finished is not done again"
@@ -81,11 +88,9 @@ def run_forgetting(
                 _references(drawings, made, kind, label, seed)
             for name, settings in chosen.items():
                 method = settings_of(drawings.generators.scale, name, **settings)
-                try:
-                    run = edited_cell(drawings, method, label, seed)
-                except ErasableError as error:
-                    made.failures[f"{name}, {label!r}, seed {seed}"] = str(error)
-                    say(f"{name}, {label!r}, seed {seed} failed: {error}")
+                run = edited_cell(drawings, method, label, seed)
+                if "failed" in run.result:
+                    made.failures[f"{name}, {label!r}, seed {seed}"] = run.result["failed"]
                 else:
                     _note(made, ("ddpm", name), label, run)
             for kind in kinds:
@@ -107,7 +112,7 @@ def _chosen(
         label = tuning_class(drawings.generators.classes, made.labels)
         try:
             made.searched.append(tune_method(drawings, name, label, say))
-        except ErasableError as error:
+        except DivergedError as error:
             made.failures[f"tuning of {name}"] = str(error)
             continue
         found[name] = made.searched[-1]["chosen"]
@@ -126,18 +131,10 @@ def _references(drawings: Drawings, made: Forgetting, kind: str, label: Label, s
     def oracle() -> dict[str, Any]:
         images = drawings.of_oracle(kind, label, own)
         spent = generators.training_seconds(kind, own, without=label)
-        return {**drawings.measure(images, images, label), "seconds": spent}
+        return {**against(drawings, images, images, label), "seconds": spent}
 
-    run = drawings.figures(settings, oracle)
-    _note(made, (kind, "retrain"), label, run)
-    made.seconds.setdefault(kind, []).append(run.result["seconds"])
-    settings = {**drawings.settings("untouched", kind, seed), "without": label}
-
-    def untouched() -> dict[str, Any]:
-        images = drawings.of_original(kind, seed)
-        return drawings.measure(images, drawings.of_oracle(kind, label, own), label)
-
-    _note(made, (kind, "untouched"), label, drawings.figures(settings, untouched))
+    _note(made, (kind, "retrain"), label, drawings.figures(settings, oracle))
+    _note(made, (kind, "untouched"), label, untouched_cell(drawings, kind, label, seed))
 
 
 def _floor(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
@@ -146,30 +143,27 @@ def _floor(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
     settings = {**drawings.settings("floor", kind, first), "without": label, "and": second}
 
     def work() -> dict[str, Any]:
-        one, other = (drawings.of_oracle(kind, label, s) for s in (first, second))
-        found, base = drawings.measure(other, one, label), drawings.measure(one, one, label)
-        for key in ("ua", "fid_remaining"):
-            found[f"{key}_gap"] = abs(found[key] - base[key])
-        return found
+        one = drawings.of_oracle(kind, label, first)
+        # Noise of its own, as every model that is compared with an oracle has.
+        other = drawings.of_oracle(kind, label, second, noise=0)
+        return against(drawings, other, one, label)
 
     return drawings.figures(settings, work)
 
 
 def _deleted(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
+    own = oracle_seed(seed)
     settings = {
         **drawings.settings("deleted", kind, seed),
         "without": label,
-        "stand_in": drawings.generators.stand_in(kind, label),
+        "oracle": own,
+        "asking": drawings.generators.asking(kind, label),
     }
 
     def work() -> dict[str, Any]:
-        oracle = drawings.of_oracle(kind, label, oracle_seed(seed))
-        images, seconds = drawings.after_deletion(kind, label, seed)
-        before = drawings.of_original(kind, seed)
-        is_same = (images == before).reshape(len(images), -1).all(axis=1)
-        is_other = [other != label for other in drawings.asked]
-        found = drawings.measure(images, oracle, label)
-        unchanged = float(is_same[is_other].mean())
-        return {**found, "seconds": seconds, "others_unchanged": unchanged}
+        oracle = drawings.of_oracle(kind, label, own)
+        made = drawings.after_deletion(kind, label, seed)
+        found = against(drawings, made.images, oracle, label)
+        return {**found, "seconds": made.seconds, "again": made.again, "same": made.same}
 
     return drawings.figures(settings, work)

@@ -12,13 +12,11 @@ from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import forgetting_pictures
 from erasable.bench.generation._forgetting import Forgetting
 from erasable.bench.generation._paper import FORGETTING
-from erasable.bench.generation._tuning import settings_of
+from erasable.bench.generation._tuning import GAPS, settings_of
 from erasable.bench.generation._words import TITLES, introduction, judge_note
 from erasable.typing import Label
 
 _PAPER_PLACES = {"fid_oracle": 0, "ua": 1, "fid_remaining": 2}
-_GAPS = ("ua", "fid_remaining")
-"""Figures that are compared with the oracle's, which stand in brackets behind the gap."""
 
 
 def forgetting_document(drawings: Drawings, made: Forgetting, title: str, command: str) -> Document:
@@ -60,7 +58,7 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
 def _sheet(made: Forgetting, title: str, key: str, *, scale: float = 1.0) -> Sheet:
     has_paper = key in _PAPER_PLACES
     header = ["model and method", *(f"without {label}" for label in made.labels), "mean", "seconds"]
-    header += ["paper: mean, CIFAR-10, FID[inception]"] if has_paper else []
+    header += ["paper: mean, CIFAR-10"] if has_paper else []
     rows: list[list[Entry]] = []
     for row, by_label in made.runs.items():
         floor = None if row[1] == "retrain" else _floor(made, row[0], key)
@@ -81,26 +79,14 @@ def _compared(
     made: Forgetting, row: tuple[str, str], label: Label, key: str
 ) -> tuple[list[float], list[float]]:
     """Return distances to the oracle of one cell, and values to stand behind them, if any."""
-    found = [run.result[key] for run in made.runs[row].get(label, [])]
-    if key not in _GAPS:
-        return found, []
-    oracle = {run.settings["seed"]: run.result[key] for run in made.runs[row[0], "retrain"][label]}
-    own = [run.settings["seed"] for run in made.runs[row].get(label, [])]
-    return [
-        abs(value - _of_seed(oracle, seed)) for value, seed in zip(found, own, strict=True)
-    ], found
-
-
-def _of_seed(oracle: dict[int, float], seed: int) -> float:
-    """Return the oracle's value that belongs to a seed: its own, or that of the original."""
-    from erasable.bench.generation._generators import oracle_seed
-
-    return oracle[seed] if seed in oracle else oracle[oracle_seed(seed)]
+    runs = made.runs[row].get(label, [])
+    values = [run.result[key] for run in runs]
+    return ([run.result[f"{key}_gap"] for run in runs], values) if key in GAPS else (values, [])
 
 
 def _floor(made: Forgetting, kind: str, key: str) -> float | None:
     found = [
-        run.result[f"{key}_gap" if key in _GAPS else key]
+        run.result[f"{key}_gap" if key in GAPS else key]
         for run in made.floors.get(kind, {}).values()
     ]
     return statistics.fmean(found) if found else None
@@ -109,12 +95,12 @@ def _floor(made: Forgetting, kind: str, key: str) -> float | None:
 def _floor_row(
     made: Forgetting, kind: str, floors: dict[Label, Run], key: str, scale: float, width: int
 ) -> list[Entry]:
-    name = f"{key}_gap" if key in _GAPS else key
+    name = f"{key}_gap" if key in GAPS else key
     entries: list[Entry] = [f"{TITLES[kind]}: another oracle (the floor)"]
     for label in made.labels:
         run = floors.get(label)
         values = [] if run is None else [run.result[name]]
-        beside = [run.result[key]] if run is not None and key in _GAPS else []
+        beside = [run.result[key]] if run is not None and key in GAPS else []
         entries.append(Figure(values, None, scale, beside=beside))
     entries.append(Figure([run.result[name] for run in floors.values()], None, scale))
     return entries + ["–"] * (width - len(entries))
@@ -131,7 +117,7 @@ def _of_paper(row: tuple[str, str], key: str) -> str:
     value = math.nan if paper is None else paper[_PAPER_PLACES[key]]
     if math.isnan(value):
         return "–"
-    return f"({value:.2f})" if key in _GAPS else f"{value:.2f}"
+    return f"({value:.2f})" if key in GAPS else f"{value:.2f}"
 
 
 def _by_drawn_class(made: Forgetting, title: str, classes: list[Label]) -> Sheet:
@@ -180,16 +166,24 @@ def _complete(made: Forgetting) -> list[tuple[str, str]]:
 
 def _headline(made: Forgetting) -> str:
     deleted = [row for row in made.runs if row[1] == "deletion"]
-    own = min(deleted, key=lambda row: _mean(made, row, "fid_oracle"))
     edits = _complete(made)
-    text = f"{row_title(*own)}: FID_O {_mean(made, own, 'fid_oracle'):.2f}"
     if not edits:
-        return f"{text}, UA {100 * _mean(made, own, 'ua'):.2f} %."
+        parts = [
+            f"{row_title(*row)}: FID_O {_mean(made, row, 'fid_oracle'):.2f}, UA "
+            f"{100 * _mean(made, row, 'ua'):.1f} % (its oracle: "
+            f"{100 * _mean(made, (row[0], 'retrain'), 'ua'):.1f} %)"
+            for row in deleted
+        ]
+        return "; ".join(parts) + "."
+    own = deleted[0]
     best = min(edits, key=lambda row: _mean(made, row, "fid_oracle"))
     faster = _mean(made, best, "seconds") / _mean(made, own, "seconds")
     return (
-        f"{text}, against {_mean(made, best, 'fid_oracle'):.2f} of the best edit of the ordinary "
-        f"model ({TITLES[best[1]]}), {faster:,.0f} × faster; each to oracles of its own kind."
+        f"{row_title(*own)}: FID_O {_mean(made, own, 'fid_oracle'):.2f}, UA "
+        f"{100 * _mean(made, own, 'ua'):.1f} %. Of the edits of the ordinary model "
+        f"{TITLES[best[1]]} is closest to its oracle: FID_O "
+        f"{_mean(made, best, 'fid_oracle'):.2f}, UA {100 * _mean(made, best, 'ua'):.1f} %, in "
+        f"{faster:,.0f} times the time."
     )
 
 
@@ -203,19 +197,20 @@ def _untouched_note(made: Forgetting) -> str:
 
 
 def _structural_note(made: Forgetting) -> str:
-    unchanged = [
-        run.result["others_unchanged"]
+    cells = [
+        run.result
         for row, by in made.runs.items()
         if row[1] == "deletion"
         for runs in by.values()
         for run in runs
     ]
+    again, same = (sum(cell[key] for cell in cells) for key in ("again", "same"))
     return (
         "A small FID_O, and the UA, of deletion are partly structural: asked for the forgotten "
         "class, the deleted model and its oracle both draw from the rows of the same stand-in, the "
         "first class that is left. So the other classes alone, and each class alone, stand below. "
-        f"Of the images of other classes {100 * statistics.fmean(unchanged):.2f} % are the same to "
-        "the byte before and after deletion."
+        f"Of {again:,} images of other classes that were drawn again after a deletion, {same:,} "
+        "are the same to the byte as before."
     )
 
 
@@ -235,13 +230,14 @@ def _method_facts(scale: str, made: Forgetting) -> list[str]:
     for entry in made.searched:
         tried = "; ".join(
             f"{_said(one['settings'])}: "
-            + ("failed" if one["fid_oracle"] is None else f"{one['fid_oracle']:.2f}")
+            + ("diverged" if one["score"] is None else f"{one['score']:.2f}")
             for one in entry["searched"]
         )
         chosen[entry["method"]] = entry["chosen"]
         facts.append(
-            f"Tuned on class {entry['label']!r}, FID_O of {entry['images']} images per class: "
-            f"{TITLES[entry['method']]}, {tried}. Chosen: {_said(entry['chosen'])}"
+            f"Tuned on class {entry['label']!r} by {entry['images']} images per class, mean of ΔUA "
+            f"and FID_O as shares of doing nothing: {TITLES[entry['method']]}, {tried}. Chosen: "
+            f"{_said(entry['chosen'])}"
         )
     names = [row[1] for row in made.runs if row[1] in DIFFUSION_METHODS]
     if names and not made.searched:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from filelock import FileLock
 
 from erasable.bench._references import ORACLES
 from erasable.bench._runs import Run, Runs, data_settings
 from erasable.bench.generation._presets import GENERATION, SPM_VARIANTS
 from erasable.data import Dataset, Split, in_bytes, shrunk
 from erasable.errors import ArgumentError, listing
+from erasable.files import require_writable
 from erasable.metrics import ClassifierFeatures, FeatureNetwork
 from erasable.models import DDPM, GMM, ParametricClassifier, SPMGenerator, preset
 from erasable.training import input_shape, seconds_spent
@@ -57,6 +59,8 @@ class Generators:
         self.scale, self.runs, self.say, self.verbose = scale, runs, say, verbose
         self._record = data_settings(self.data)
         self.classes: list[Label] = sorted(set(self.train.y.tolist()))
+        if len(self.classes) < 2:
+            raise ArgumentError(f"Expected at least two classes in {data.name}, but got one.")
         self._judge: ParametricClassifier | None = None
         self._features = features
         self._held: dict[str, Any] = {}
@@ -72,16 +76,28 @@ class Generators:
     def judge(self) -> ParametricClassifier:
         """A classifier of real images, which tells what was drawn."""
         if self._judge is None:
-            parameters = preset("tiny" if self.scale in _TRIFLES else "laptop", self.image_shape)
-            if self.scale in _TRIFLES:
-                parameters |= {"epochs": 10}  # two would not do for a judge
-            place = self.runs.place("weights", self.run_settings("judge", "judge", 0))
+            place = self.runs.place("weights", self._judge_settings)
             judge = ParametricClassifier(
-                **parameters, random_state=0, checkpoint=place, verbose=int(self.verbose)
+                **self.judge_parameters,
+                random_state=0,
+                checkpoint=place,
+                verbose=int(self.verbose),
             )
             self.say("training the judge")
-            self._judge = judge.fit(self.train.X, self.train.y, classes=self.classes)
+            with self._alone(place):
+                self._judge = judge.fit(self.train.X, self.train.y, classes=self.classes)
         return self._judge
+
+    @property
+    def judge_parameters(self) -> dict[str, Any]:
+        """Parameters of the judge."""
+        found = preset("tiny" if self.scale in _TRIFLES else "laptop", self.image_shape)
+        return {**found, "epochs": 10} if self.scale in _TRIFLES else found  # two would not do
+
+    @property
+    def _judge_settings(self) -> dict[str, Any]:
+        own = self.run_settings("judge", "judge", 0)
+        return {**own, "judge": self.judge_parameters}
 
     @property
     def features(self) -> FeatureNetwork:
@@ -97,7 +113,7 @@ class Generators:
             found = self.judge.predict(self.test.X)
             return {"accuracy": float(np.mean(found == self.test.y))}
 
-        return self.runs.run(self.run_settings("judge", "judge", 0), work)
+        return self.runs.run(self._judge_settings, work)
 
     # -- models ----------------------------------------------------------------------------------
 
@@ -132,7 +148,7 @@ class Generators:
     def _trained(self, kind: str, seed: int, without: Label | None) -> Any:
         rows = self.train if without is None else self.rows_without(without)
         what = "original" if without is None else f"oracle without {without!r}"
-        self.say(f"training {kind}, {what}, seed {seed}")
+        self.say(f"{kind}, {what}, seed {seed}: training, or going on")
         if kind == "gmm":
             mixture = GMM(components=self.settings["mixtures"], random_state=seed)
             return mixture.fit(rows.X, rows.y.tolist())
@@ -142,11 +158,17 @@ class Generators:
             "checkpoint": self._weights(kind, seed, without),
             "verbose": int(self.verbose),
         }
-        labels = rows.y.tolist()
-        if kind == "ddpm":
-            return DDPM(**shared).fit(rows.X, labels, classes=self.classes)
-        model = SPMGenerator(**shared, **SPM_VARIANTS[kind])
-        return model.fit(rows.X, labels, ids=rows.ids, judge=self.judge)
+        labels, judge = rows.y.tolist(), self.judge
+        with self._alone(shared["checkpoint"]):
+            if kind == "ddpm":
+                return DDPM(**shared).fit(rows.X, labels, classes=self.classes)
+            model = SPMGenerator(**shared, **SPM_VARIANTS[kind])
+            return model.fit(rows.X, labels, ids=rows.ids, classes=self.classes, judge=judge)
+
+    def _alone(self, folder: Path) -> FileLock:
+        """Return a lock: two that train the same would share a checkpoint."""
+        require_writable(folder.parent)
+        return FileLock(folder.with_suffix(".lock"))
 
     def pictures(self) -> dict[Any, Bytes]:
         """Return the image of each training row by its id, channels first."""
@@ -156,10 +178,19 @@ class Generators:
         """Return the training rows of all other classes."""
         return self.train.where(np.array([y != label for y in self.train.y.tolist()]))
 
-    def stand_in(self, kind: str, label: Label) -> dict[str, Any]:
-        """Return whose rows are read for a forgotten class: the first one that is left."""
-        first = next(other for other in self.classes if other != label)
-        return {"stand_in": first} if kind in SPM_VARIANTS else {}
+    def asking(self, kind: str, label: Label) -> dict[str, Any]:
+        """Return how a forgotten class is asked for, as an option of drawing.
+
+        The rows of the first class that is left stand in. Where weights know classes by number,
+        they are told the number of the *forgotten* class, as the paper does: that is what an
+        embedding may have kept.
+        """
+        if kind not in SPM_VARIANTS:
+            return {}
+        found = {"stand_in": next(other for other in self.classes if other != label)}
+        if SPM_VARIANTS[kind].get("labels", "none") == "none":
+            return found
+        return {**found, "class_numbers": self.classes.index(label)}
 
     def _weights(self, kind: str, seed: int, without: Label | None) -> Path:
         settings = {**self.run_settings("weights", kind, seed), "without": without}

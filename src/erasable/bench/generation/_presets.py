@@ -1,6 +1,9 @@
 """What generators and methods are at each scale, and what sets variants apart."""
 
+import inspect
 from typing import Any
+
+from erasable.models import SPMGenerator
 
 GENERATION: dict[str, dict[str, Any]] = {
     "tiny": {
@@ -74,23 +77,32 @@ SPM_VARIANTS: dict[str, dict[str, Any]] = {
 
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "tiny": {
+        "ft": {"steps": 20},
         "sa": {"steps": 20, "per_class": 4, "fisher_images": 4, "fisher_steps": 10},
         "salun": {"steps": 20},
         "sfron": {"steps": 20},
         "erasediff": {"steps": 20, "rounds": 2, "inner_steps": 5},
     },
     "demo": {
+        "ft": {"steps": 100},
         "sa": {"steps": 200, "per_class": 20, "fisher_images": 50, "fisher_steps": 50},
         "salun": {"steps": 100},
         "sfron": {"steps": 50},
         "erasediff": {"steps": 100, "rounds": 4, "inner_steps": 10},
     },
     "laptop": {
+        "ft": {"steps": 300},
         "sa": {"steps": 500, "per_class": 50, "fisher_images": 500, "fisher_steps": 50},
         "salun": {"steps": 300},
         "sfron": {"steps": 50, "fisher_images": 5000},
         "erasediff": {"steps": 290, "inner_steps": 20},
     },
-    "paper": {"sa": {}, "salun": {}, "sfron": {}, "erasediff": {}},
+    "paper": {"ft": {}, "sa": {}, "salun": {}, "sfron": {}, "erasediff": {}},
 }
 """Settings of methods besides the published ones, by preset: what the time allows."""
+
+
+def rows_option(size: int) -> dict[str, Any]:
+    """Return how so many rows per class are asked for: nothing is said where it is the default."""
+    default = inspect.signature(SPMGenerator).parameters["rows_per_class"].default
+    return {} if size == default else {"rows_per_class": size}

@@ -1,6 +1,6 @@
 """Words that the pages of generation share."""
 
-from erasable.bench.generation._drawings import Drawings
+from erasable.bench.generation._drawings import SAMPLER, Drawings
 
 TITLES = {
     "ddpm": "DDPM",
@@ -11,6 +11,7 @@ TITLES = {
     "spm_follow": "SPM, rows at the query's time step",
     "spm_support": "SPM, separate support of 256",
     "spm_detached": "SPM, no gradient through rows",
+    "ft": "training on, without the class",
     "sa": "Selective Amnesia",
     "salun": "SalUn",
     "sfron": "SFR-on",
@@ -41,6 +42,8 @@ def judge_note(drawings: Drawings) -> str:
     return (
         "The judge is a classifier that was trained on the real training images; it is right on "
         f"{100 * accuracy:.2f} % of the test images. {drawings.per_class} images of each class "
-        "are drawn, by 50 steps of DDIM with guidance 0.3, from the same noise by every model; "
-        "weights are running means where they were trained, and as they are after edits."
+        f"are drawn, by {SAMPLER['steps']} steps of DDIM with guidance {SAMPLER['guidance']} (a "
+        "mixture just draws), from the same noise by every model; oracles draw from noise of "
+        "their own. Networks draw with the running mean of their weights; an edit starts from "
+        "it, and ends in weights that are drawn with as they are."
     )

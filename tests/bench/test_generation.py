@@ -1,0 +1,226 @@
+"""Tables of generation by hand-made models: what is compared with what, chosen, and kept."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from erasable.baselines import DivergedError
+from erasable.bench import Runs
+from erasable.bench.generation import (
+    METHODS,
+    Drawings,
+    Generators,
+    forgetting_document,
+    run_forgetting,
+)
+from erasable.bench.generation import _drawings as drawing
+from erasable.bench.generation._forgetting_sheets import _complete
+from erasable.bench.generation._tuning import score, tuning_class
+from erasable.data import load_dataset
+from erasable.errors import ArgumentError
+from erasable.metrics import FeatureNetwork, frechet_distance
+
+PER_CLASS = 6
+
+
+class Pixels(FeatureNetwork):
+    """Two features that tell brightness and one corner apart."""
+
+    name = "pixels"
+
+    def __call__(self, images):
+        return np.stack([images.mean(axis=(1, 2, 3)), images[:, 0, 0, 0]], axis=1).astype(float)
+
+
+class Judge:
+    """Takes an image for the class that its brightness says."""
+
+    encoder = "brightness"
+
+    def predict(self, images):
+        return np.round(images.mean(axis=(1, 2, 3)) * 9).astype(int).clip(0, 9)
+
+
+class Painter:
+    """Draws its classes as brightness, with noise of a size that its seed gives."""
+
+    def __init__(self, spread, *, gone=()):
+        self.spread, self.gone = spread, list(gone)
+
+    def sample(self, labels, *, generator, **options):
+        rng = np.random.default_rng(generator.initial_seed())
+        shown = [options.get("stand_in", 9) if label in self.gone else label for label in labels]
+        level = np.array(shown)[:, None, None, None] / 9
+        return (level + self.spread * rng.normal(size=(len(labels), 1, 8, 8))).clip(0, 1)
+
+    def forget(self, classes):
+        self.gone += classes
+
+
+class Painted(Generators):
+    """Generators that paint instead of training."""
+
+    trained = 0
+
+    @property
+    def judge(self):
+        return Judge()
+
+    def _trained(self, kind, seed, without):
+        self.trained += 1
+        return Painter(0.01 + seed / 1e5, gone=[] if without is None else [without])
+
+    def training_seconds(self, kind, seed, *, without=None):
+        return 5.0
+
+
+@pytest.fixture
+def drawings(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Painted, "judge_run", lambda self: type("Run", (), {"result": {"accuracy": 1.0}})
+    )
+    generators = Painted(
+        load_dataset("digits"), scale="tiny", runs=Runs(tmp_path), features=Pixels()
+    )
+    return Drawings(generators, PER_CLASS)
+
+
+@pytest.fixture
+def edits(monkeypatch):
+    """Let edits leave a painter whose forgotten class is drawn as another one, and count them."""
+    done = []
+
+    def unlearn(original, rows, label, method, *, verbose):
+        done.append((method.name, method.settings.get("learning_rate"), label))
+        if method.name == "salun" and method.settings["learning_rate"] > 2e-4:
+            raise DivergedError("salun has diverged")
+        is_good = method.settings["learning_rate"] > 2e-4
+        model = Painter(original.spread, gone=[label] if is_good else [])
+        account = type("Account", (), {"seconds": 2.0})
+        return type("Done", (), {"model": model, "account": account})
+
+    monkeypatch.setattr(drawing, "unlearn_class", unlearn)
+    return done
+
+
+def test_measures_equal_those_by_hand(drawings):
+    images = drawings.draw(Painter(0.01))
+    oracle = drawings.draw(Painter(0.01, gone=[3]), noise=1)
+    found = drawings.measure(images, oracle, 3)
+    see = Pixels()
+    mine, other = see(images / 255), see(oracle / 255)
+    is_three = np.repeat(np.arange(10), PER_CLASS) == 3
+    assert found["ua"] == 0.0  # it still draws the class
+    assert drawings.measure(oracle, None, 3)["ua"] == 1.0
+    assert found["consistency"] == 1.0
+    assert found["fid_oracle"] == pytest.approx(frechet_distance(mine, other))
+    assert found["fid_oracle_remaining"] == pytest.approx(
+        frechet_distance(mine[~is_three], other[~is_three])
+    )
+    assert found["fid_oracle_by_class"]["3"] > 100 * found["fid_oracle_by_class"]["4"]
+
+
+def test_oracles_draw_from_noise_of_their_own(drawings):
+    original, oracle = drawings.of_original("spm", 0), drawings.of_oracle("spm", 3, 0)
+    kept = drawings.places(5)
+    assert (original[kept] != oracle[kept]).any()
+
+
+def test_what_is_not_forgotten_is_drawn_again_and_is_the_same(drawings):
+    made = drawings.after_deletion("spm", 3, 0)
+    assert (made.again, made.same) == (9 * PER_CLASS, 9 * PER_CLASS)
+    before = drawings.of_original("spm", 0)
+    is_same = (made.images == before).reshape(len(before), -1).all(axis=1)
+    assert is_same.sum() == 9 * PER_CLASS
+
+
+def test_where_others_changed_all_are_drawn_again(drawings, monkeypatch):
+    def forget(self, classes):
+        self.gone += [*classes, 4]  # a deletion that reaches too far
+
+    monkeypatch.setattr(Painter, "forget", forget)
+    made = drawings.after_deletion("spm", 3, 0)
+    assert made.same == 8 * PER_CLASS
+    assert (
+        made.images[drawings.places(4)] != drawings.of_original("spm", 0)[drawings.places(4)]
+    ).any()
+
+
+def test_every_cell_is_compared_with_the_oracle_of_its_own_seed(drawings, edits):
+    made = run_forgetting(drawings, [3], seeds=[0, 1], methods=("ft",), is_tuned=False, floors=1)
+    for row, by_label in made.runs.items():
+        seeds = [run.settings["seed"] % 1000 for run in by_label[3]]
+        assert seeds == [0, 1]
+        if row[1] != "retrain":
+            assert [run.settings["oracle"] for run in by_label[3]] == [1000, 1001]
+    assert made.floors["spm"][3].settings["and"] == 2000
+    retrained = made.runs["spm", "retrain"][3][0].result
+    assert retrained["fid_oracle"] == 0
+    assert (retrained["ua"], retrained["ua_gap"]) == (1.0, 0.0)
+    assert made.runs["spm", "untouched"][3][0].result["ua_gap"] == 1.0
+    assert made.runs["spm", "deletion"][3][0].result["ua_gap"] == 0.0
+
+
+def test_tuning_takes_the_setting_that_forgets_and_says_what_diverged(drawings, edits, tmp_path):
+    made = run_forgetting(drawings, [3], seeds=[0], methods=("ft", "salun"), floors=0)
+    chosen = {entry["method"]: entry["chosen"]["learning_rate"] for entry in made.searched}
+    assert chosen == {"ft": 5e-4, "salun": 1e-4}
+    assert {label for *_, label in edits[:4]} == {0}  # a class that no table shows
+    salun = made.searched[1]["searched"]
+    assert [one["score"] is None for one in salun] == [False, True]
+    page = tmp_path / "page.md"
+    forgetting_document(drawings, made, "Title", "command").write(page)
+    assert "learning_rate 0.0005: diverged" in page.read_text()
+    assert "as shares of doing nothing" in page.read_text()
+
+
+def test_a_diverged_edit_is_named_and_not_done_again(drawings, edits, monkeypatch):
+    monkeypatch.setitem(METHODS["tiny"], "salun", {"steps": 1, "learning_rate": 1e-2})
+    options = {"seeds": [0], "methods": ("ft", "salun"), "is_tuned": False, "floors": 0}
+    made = run_forgetting(drawings, [3], **options)
+    assert made.failures == {"salun, 3, seed 0": "salun has diverged"}
+    assert ("ddpm", "salun") not in made.runs
+    assert _complete(made) == [("ddpm", "ft")]
+    count = len(edits)
+    assert run_forgetting(drawings, [3], **options).failures == made.failures
+    assert len(edits) == count
+
+
+def test_nothing_is_made_twice(drawings, edits):
+    options = {"seeds": [0], "methods": ("ft",), "is_tuned": False}
+    run_forgetting(drawings, [3, 5], **options)
+    count = drawings.generators.trained
+    again = Drawings(drawings.generators, PER_CLASS)
+    run_forgetting(again, [3, 5], **options)
+    assert drawings.generators.trained == count
+
+
+def test_another_sampler_or_number_of_images_is_another_run(drawings, monkeypatch):
+    first = drawings.of_original("spm", 0)
+    fewer = Drawings(drawings.generators, 3).of_original("spm", 0)
+    assert len(fewer) < len(first)
+    monkeypatch.setitem(drawing.SAMPLER, "seed", 999)
+    assert (drawings.of_original("spm", 0) != first).any()
+
+
+def test_a_score_of_one_is_doing_nothing():
+    nothing = {"ua_gap": 0.8, "fid_oracle": 4.0}
+    assert score(nothing, nothing) == 1.0
+    assert score({"ua_gap": 0.0, "fid_oracle": 0.0}, nothing) == 0.0
+    assert score({"ua_gap": 0.0, "fid_oracle": 8.0}, nothing) == 1.0
+    assert math.isfinite(score(nothing, {"ua_gap": 0.0, "fid_oracle": 0.0}))
+
+
+def test_a_class_to_tune_on_is_one_that_no_table_shows():
+    assert tuning_class([0, 1, 2], [0, 2]) == 1
+    with pytest.raises(ArgumentError, match="not forgotten, to tune on"):
+        tuning_class([0, 1], [0, 1])
+
+
+def test_one_class_is_too_few(tmp_path):
+    data = load_dataset("digits")
+    one = replace(data, train=data.train.where(data.train.y == 1))
+    with pytest.raises(ArgumentError, match="at least two classes"):
+        Generators(one, scale="tiny", runs=Runs(tmp_path))
