@@ -425,7 +425,7 @@ def test_a_class_without_rows_is_refused_and_named():
         ({"num_inference_steps": 1000}, "num_inference_steps from 1 to 999"),
         ({"guidance_scale": -1}, "guidance_scale"),
         ({"batch_size": 0}, "batch_size"),
-        ({"colour": 1}, "'stand_in' and 'rows_per_class', but got 'colour'"),
+        ({"colour": 1}, "'class_numbers', but got 'colour'"),
         ({"rows_per_class": 0}, "rows_per_class"),
     ],
 )
