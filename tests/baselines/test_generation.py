@@ -224,7 +224,7 @@ def test_divergence_is_told(original):
 
 
 def test_what_cannot_be_is_refused(original):
-    with pytest.raises(ArgumentError, match="'sa', 'salun', 'sfron', 'erasediff'"):
+    with pytest.raises(ArgumentError, match="'ft', 'sa', 'salun', 'sfron', 'erasediff'"):
         get_diffusion_method("magic")
     with pytest.raises(ArgumentError, match="steps to be an int"):
         get_diffusion_method("sa", steps=-1)
