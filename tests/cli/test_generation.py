@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from erasable.bench.generation import GENERATION, METHODS
+from erasable.bench.generation import GENERATION, METHODS, _standard
+from erasable.bench.generation._drawings import SAMPLER
 from erasable.cli import _sample, main
 from erasable.models import load
 
@@ -32,6 +33,9 @@ def _small(monkeypatch):
         "erasediff": {"steps": 1, "rounds": 1, "inner_steps": 1},
     }
     monkeypatch.setitem(METHODS, "tiny", short)
+    monkeypatch.setitem(SAMPLER, "steps", 3)
+    monkeypatch.setattr(_standard, "_TIMED_IMAGES", 2)
+    monkeypatch.setattr(_standard, "_ROUNDS", 1)
 
 
 @pytest.fixture(scope="module")
