@@ -94,8 +94,9 @@ def test_a_label_that_was_never_trained_is_drawn_from_its_rows(learnt):
 
 
 def test_consistency_is_noted_while_it_learns(monkeypatch):
-    monkeypatch.setattr(_consistency, "_EVERY", 100)
-    model = SPMGenerator(**{**SMALL, "steps": 100, "batch_size": 8, "channels": (4, 4)})
+    monkeypatch.setattr(_consistency, "_EVERY", 10)
+    monkeypatch.setattr("erasable.models._spm_generator._EVERY", 10)
+    model = SPMGenerator(**{**SMALL, "steps": 10, "batch_size": 8, "channels": (4, 4)})
     model.fit(*quarters(16), judge=Eye())
     noted = [entry["consistency"] for entry in model.history_ if "consistency" in entry]
     assert len(noted) == 1
@@ -375,12 +376,20 @@ def test_a_foreign_directory_is_refused(tmp_path):
 # -- resuming ----------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def _soon(monkeypatch):
+    """Let trainings note and keep their state every ten steps."""
+    for name in ("_spm_generator", "_ddpm"):
+        monkeypatch.setattr(f"erasable.models.{name}._EVERY", 10)
+
+
+@pytest.mark.usefixtures("_soon")
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path):
     X, y = quarters(64)
     options = {**SMALL, "dropout": 0.1, "augmentation": "crop"}
-    whole = SPMGenerator(**options, steps=130).fit(X, y)
-    SPMGenerator(**options, steps=100, checkpoint=tmp_path).fit(X, y)
-    resumed = SPMGenerator(**options, steps=130, checkpoint=tmp_path).fit(X, y)
+    whole = SPMGenerator(**options, steps=13).fit(X, y)
+    SPMGenerator(**options, steps=10, checkpoint=tmp_path).fit(X, y)
+    resumed = SPMGenerator(**options, steps=13, checkpoint=tmp_path).fit(X, y)
     assert resumed.weights_digest == whole.weights_digest
     assert [entry["loss"] for entry in resumed.history_] == [e["loss"] for e in whole.history_]
 
@@ -392,12 +401,13 @@ def test_fewer_steps_than_are_done_are_refused(tmp_path):
         SPMGenerator(**SMALL, steps=2, checkpoint=tmp_path).fit(X, y)
 
 
+@pytest.mark.usefixtures("_soon")
 def test_going_on_from_the_middle_keeps_the_pace_of_the_history(tmp_path):
     X, y = quarters(32)
     small = {**SMALL, "channels": (4, 4), "batch_size": 4}
-    SPMGenerator(**small, steps=30, checkpoint=tmp_path).fit(X, y)
-    model = SPMGenerator(**small, steps=210, checkpoint=tmp_path).fit(X, y)
-    assert [entry["step"] for entry in model.history_] == [30, 100, 200, 210]
+    SPMGenerator(**small, steps=3, checkpoint=tmp_path).fit(X, y)
+    model = SPMGenerator(**small, steps=21, checkpoint=tmp_path).fit(X, y)
+    assert [entry["step"] for entry in model.history_] == [3, 10, 20, 21]
 
 
 def test_a_checkpoint_of_other_data_is_refused(tmp_path):
@@ -510,11 +520,12 @@ def test_an_empty_memory_is_refused():
 # -- twins -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("_soon")
 def test_the_twin_draws_and_resumes(tmp_path):
     X, y = quarters(64)
-    whole = DDPM(**SMALL, steps=110).fit(X, y)
-    DDPM(**SMALL, steps=100, checkpoint=tmp_path).fit(X, y)
-    resumed = DDPM(**SMALL, steps=110, checkpoint=tmp_path).fit(X, y)
+    whole = DDPM(**SMALL, steps=13).fit(X, y)
+    DDPM(**SMALL, steps=10, checkpoint=tmp_path).fit(X, y)
+    resumed = DDPM(**SMALL, steps=13, checkpoint=tmp_path).fit(X, y)
     np.testing.assert_array_equal(drawn(resumed), drawn(whole))
     with pytest.raises(RowIdError, match="but got 'z'"):
         drawn(whole, ["z"])
