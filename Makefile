@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo demo-diffusion test test-slow lint format docs bench speed results tables unlearning clean
+.PHONY: help install demo demo-diffusion test test-slow lint format docs bench speed results tables unlearning generation clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -82,6 +82,16 @@ unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hour
 	@$(TABLES) gnn --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-gnn.md
 	@$(TABLES) cls_random --data cifar10 --share 10 --seeds 1 $(KEPT) --out $(RESULTS)/cifar10-random.md --out $(RESULTS)/cifar10-random.csv
 	@$(TABLES) cls_cifar --data cifar10 --seeds 1 $(KEPT) --out $(RESULTS)/cifar10-classes.md --out $(RESULTS)/cifar10-classes.csv
+
+generation: $(STAMP)  ## Run the experiments on generation of docs/results (many hours; interrupted, it goes on)
+	@$(TABLES) std_ddpm --data mnist $(KEPT) --out $(RESULTS)/mnist-generation.md
+	@$(TABLES) ddpm --data mnist $(KEPT) --out $(RESULTS)/mnist-forgetting.md --out $(RESULTS)/mnist-forgetting.csv
+	@$(TABLES) erasediff --data mnist $(KEPT) --out $(RESULTS)/mnist-erasediff.md
+	@$(TABLES) label_perm --data mnist --class 1 $(KEPT) --out $(RESULTS)/mnist-labels.md
+	@$(TABLES) variants --data digits --preset demo --seeds 3 --runs $(RESULTS)/runs --out $(RESULTS)/digits-variants.md
+	@for name in samples votes pipeline gmm; do \
+	  $(BIN)/erasable figures $$name --data mnist $(KEPT) --out $(RESULTS)/mnist-$$name.png || exit 1; done
+	@$(BIN)/erasable figures samples --data cifar10 --preset trial --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-trial.png
 
 clean:  ## Remove everything the targets made
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -27,7 +27,7 @@ Features = Annotated[
         help="What FID is measured by: classifier, or inception (with a file of its weights).",
     ),
 ]
-Scale = Annotated[str, typer.Option("--preset", help="tiny, demo, laptop or paper.")]
+Scale = Annotated[str, typer.Option("--preset", help="tiny, demo, laptop, paper, or trial.")]
 Floors = Annotated[
     int, typer.Option(min=0, help="For how many classes two oracles are compared: the floor.")
 ]

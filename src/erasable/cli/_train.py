@@ -38,8 +38,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny, laptop, paper or exact (generator: tiny, demo, laptop or paper): settings "
-            "for what you did not set."
+            help="tiny, laptop, paper or exact (generator: tiny, demo, laptop, paper or trial): "
+            "settings for what you did not set."
         ),
     ] = None,
     kind: Annotated[

@@ -1,6 +1,7 @@
 """``erasable train --kind generator``."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def train_generator(
     from erasable.store import ModelDirectory
 
     require_diffusion()
-    from erasable.bench.generation import GENERATION
+    from erasable.bench.generation import GENERATION, first_of_classes
     from erasable.models import SPMGenerator
 
     if preset not in GENERATION:
@@ -61,6 +62,8 @@ def train_generator(
             f"have {most}. Take a smaller preset."
         )
     loaded = loaded if most == side else shrunk(loaded, side)
+    if "rows" in GENERATION[preset]:
+        loaded = replace(loaded, train=first_of_classes(loaded.train, GENERATION[preset]["rows"]))
     rows = loaded.train
     watcher = None if judge is None else load_judge(judge, rows)
     whole = model.resolve()

@@ -1,6 +1,7 @@
 """Originals and oracles of generation, each trained once, and the judge of what they draw."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from erasable.bench._references import ORACLES
-from erasable.bench._runs import Run, Runs, data_settings
+from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.bench.generation._presets import GENERATION, SPM_VARIANTS
 from erasable.data import Dataset, Split, in_bytes, shrunk
 from erasable.errors import ArgumentError, listing
@@ -22,7 +23,7 @@ from erasable.typing import Label
 Bytes = npt.NDArray[np.uint8]
 Say = Callable[[str], None]
 
-_TRIFLES = ("tiny", "demo")
+_TRIFLES = ("tiny", "demo", "trial")
 """Scales whose judge is the smallest classifier, trained for longer than two epochs."""
 
 
@@ -53,9 +54,10 @@ class Generators:
         self.settings = GENERATION[scale]
         data = in_bytes(data)
         self.data = data if max(data.train.X.shape[1:3]) == self.side else shrunk(data, self.side)
-        if self.data.test is None:
-            raise ArgumentError(f"Expected test rows in {data.name}, but there are none.")
-        self.train, self.test = self.data.train, self.data.test
+        if "rows" in self.settings:
+            first = first_of_classes(self.data.train, int(self.settings["rows"]))
+            self.data = replace(self.data, train=first)
+        self.train, self.test = self.data.train, test_rows(self.data)
         self.scale, self.runs, self.say, self.verbose = scale, runs, say, verbose
         self._record = data_settings(self.data)
         self.classes: list[Label] = sorted(set(self.train.y.tolist()))
@@ -209,6 +211,16 @@ class Generators:
             "variant": SPM_VARIANTS.get(kind, {}),
             "seed": seed,
         }
+
+
+def first_of_classes(rows: Split, count: int) -> Split:
+    """Return the first so many rows of each class, in their order."""
+    seen: dict[Label, int] = {}
+    is_kept = []
+    for label in rows.y.tolist():
+        seen[label] = seen.get(label, 0) + 1
+        is_kept.append(seen[label] <= count)
+    return rows.where(np.array(is_kept))
 
 
 def channels_first(images: Any) -> Any:

@@ -5,6 +5,13 @@ from typing import Any
 
 from erasable.models import SPMGenerator
 
+_PAPER_NETWORK = {
+    "channels": [128, 256, 256, 256],
+    "layers": 2,
+    "attention": [1],
+    "dropout": 0.1,
+}
+
 GENERATION: dict[str, dict[str, Any]] = {
     "tiny": {
         "side": 8,
@@ -45,15 +52,19 @@ GENERATION: dict[str, dict[str, Any]] = {
             "average": 0.999,
         },
     },
+    "trial": {
+        "side": 32,
+        "rows": 50,
+        "per_class": 2,
+        "mixtures": 2,
+        "network": {**_PAPER_NETWORK, "steps": 20, "batch_size": 8, "warmup": 0},
+    },
     "paper": {
         "side": 32,
         "per_class": 5000,
         "mixtures": 1000,
         "network": {
-            "channels": [128, 256, 256, 256],
-            "layers": 2,
-            "attention": [1],
-            "dropout": 0.1,
+            **_PAPER_NETWORK,
             "steps": 390_000,
             "batch_size": 256,
             "learning_rate": 5e-4,
@@ -63,7 +74,8 @@ GENERATION: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""Sides of images, images drawn per class, Gaussians per class, and networks, by preset."""
+"""Sides of images, images drawn per class, Gaussians per class, and networks, by preset. ``trial``
+is the paper's network on a few rows, for a few steps: to see that everything runs."""
 
 SPM_VARIANTS: dict[str, dict[str, Any]] = {
     "spm": {},
@@ -89,6 +101,13 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "salun": {"steps": 100},
         "sfron": {"steps": 50},
         "erasediff": {"steps": 100, "rounds": 4, "inner_steps": 10},
+    },
+    "trial": {
+        "ft": {"steps": 2},
+        "sa": {"steps": 2, "per_class": 1, "fisher_images": 2, "fisher_steps": 2},
+        "salun": {"steps": 2},
+        "sfron": {"steps": 2},
+        "erasediff": {"steps": 2, "rounds": 1, "inner_steps": 1},
     },
     "laptop": {
         "ft": {"steps": 300},
