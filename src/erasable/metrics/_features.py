@@ -73,7 +73,7 @@ class InceptionFeatures(FeatureNetwork):
             import torch_fidelity  # noqa: F401 - asked whether it is there
         except ImportError as error:
             raise MissingExtraError(
-                "Inception features need torch-fidelity: pip install torch-fidelity. Without it, "
+                "Inception features need torch-fidelity: pip install 'erasable[fid]'. Without it, "
                 "use ClassifierFeatures."
             ) from error
         from torchmetrics.image.fid import NoTrainInceptionV3
