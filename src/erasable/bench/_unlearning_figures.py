@@ -25,6 +25,9 @@ _LINE, _WORD, _NEAR_ENOUGH = 0.045, 0.22, 0.01
 """Height of a line of text and width of a word, as shares of the largest gap and in powers of ten;
 and how far a label may be from its point without a line to it."""
 
+_SHORT = 3
+"""Letters of a label that fit under a point; longer ones are turned."""
+
 
 def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list[Picture]:
     """Return pictures of all groups: gap against floor, gap against time, gap per class.
@@ -142,7 +145,9 @@ def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:
         axis.plot(range(len(values)), values, label=_name(key), **style)
     axis.axhline(statistics.fmean(_floor(found, _reader(found))), color="black", ls="--", lw=1)
     labels = [rule.partition(":")[2] for rule in rules] if len(rules) > 1 else list(classes)
-    axis.set_xticks(range(len(labels)), labels)
+    is_long = any(len(str(label)) > _SHORT for label in labels)
+    turned = {"rotation": 40, "ha": "right"} if is_long else {}
+    axis.set_xticks(range(len(labels)), labels, **turned)
     axis.set_xlabel("forgotten class" if len(rules) > 1 else "class of the test image")
     axis.set_ylabel("PG_H, %")
     axis.legend(fontsize=7, frameon=False)
