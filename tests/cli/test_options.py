@@ -198,7 +198,7 @@ def test_an_encoder_can_be_held_still(tmp_path, spm, rows):
 
 
 TRAIN_REFUSED = {
-    "kind": (("--kind", "svm"), "--kind spm or knn"),
+    "kind": (("--kind", "svm"), "--kind spm, knn or generator"),
     "reduction": (("--reduction", "mean"), "'prototypes'"),
     "knn as a reduction": (("--reduction", "knn"), "KNNClassifier"),
     "k": (("--k", 0), "k to be a positive int"),
