@@ -1,6 +1,6 @@
 """Denoising networks from diffusers' blocks: with an ordinary mid block, or one that reads rows."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -129,8 +129,9 @@ class DenoisingUNet(ModelMixin, ConfigMixin, ABC):  # type: ignore[misc]  # diff
         self.conv_act = nn.SiLU()
         self.conv_out = nn.Conv2d(channels[0], image_shape[0], 3, padding=1)
 
+    @abstractmethod
     def _mid_block(self, channels: int, size: int, groups: int, dropout: float) -> nn.Module:
-        raise NotImplementedError
+        """Return the mid block."""
 
     def embedding(self, timesteps: Tensor, labels: Tensor | None = None) -> Tensor:
         """Return the embedding of time steps (n,), and of class indices (n,) if there are any.
