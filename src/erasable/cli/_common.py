@@ -15,7 +15,7 @@ from erasable.errors import ArgumentError
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from erasable.data import Arrays
+    from erasable.data import Arrays, Dataset
     from erasable.memory import Memory
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of the model.")]
@@ -87,14 +87,20 @@ def read_rows(data: str, split: str, *, needs_labels: bool = False) -> "Arrays":
         split: ``train`` or ``test``, where the data has both.
         needs_labels: Refuse a file without labels.
     """
-    from erasable.data import Arrays, load_dataset, read_arrays
+    from erasable.data import Arrays, read_arrays
 
     if is_arrays(data):
         return read_arrays(Path(data.removeprefix("arrays:")), needs_labels=needs_labels)
-    # Where the data has no split of its own, every row is meant; the digits are always split.
-    found = load_dataset(data, test_share=0.2 if data == "digits" else 0.0)
+    found = load_whole(data)
     rows = found.test if split == "test" and found.test is not None else found.train
     return Arrays(rows.X, rows.y, rows.ids, rows.groups)
+
+
+def load_whole(data: str) -> "Dataset":
+    """Return a data set; where it has no split of its own, every row is meant for training."""
+    from erasable.data import load_dataset
+
+    return load_dataset(data, test_share=0.2 if data == "digits" else 0.0)  # these always split
 
 
 def is_arrays(data: str) -> bool:

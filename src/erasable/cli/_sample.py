@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, Classes, ModelPath, emit, require_file, resolve
+from erasable.cli._common import AsJson, Classes, ModelPath, emit, load_whole, require_file, resolve
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -150,10 +150,10 @@ def _votes_png(
     import numpy as np
 
     from erasable.bench.generation import votes_picture
-    from erasable.data import in_bytes, load_dataset, shrunk
+    from erasable.data import in_bytes, shrunk
     from erasable.models import PatchVotes
 
-    data = in_bytes(load_dataset(pictures, test_share=0.2 if pictures == "digits" else 0.0))
+    data = in_bytes(load_whole(pictures))
     side = generator.input_shape_[1]
     rows = (data if max(data.train.X.shape[1:3]) == side else shrunk(data, side)).train
     shown = rows.X[:, None] if rows.X.ndim == 3 else np.asarray(rows.X).transpose(0, 3, 1, 2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from erasable.cli._common import emit, say
+from erasable.cli._common import emit, load_whole, say
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ def train_generator(
     Args:
         model: Directory of the model.
         data: A data set's name, or a path.
-        preset: ``tiny``, ``demo``, ``laptop`` or ``paper``.
+        preset: ``tiny``, ``demo``, ``laptop``, ``paper`` or ``trial``.
         given: Settings that were given on the command line.
         seed: Seed of everything random.
         judge: Directory of a classifier that looks at samples while the training goes on.
         as_json: Whether to print one JSON document.
     """
-    from erasable.data import in_bytes, load_dataset, shrunk
+    from erasable.data import in_bytes, shrunk
     from erasable.errors import StoreError, listing
     from erasable.models import require_diffusion
     from erasable.store import ModelDirectory
@@ -53,8 +53,7 @@ def train_generator(
         what = "a model" if directory.exists else "other files"
         raise StoreError(f"Expected a new directory, but {model} holds {what}. Choose another.")
     side, network = GENERATION[preset]["side"], GENERATION[preset]["network"]
-    # Where the data has no split of its own, every row is meant; the digits are always split.
-    loaded = in_bytes(load_dataset(data, test_share=0.2 if data == "digits" else 0.0))
+    loaded = in_bytes(load_whole(data))
     most = max(loaded.train.X.shape[1:3])
     if most < side:
         raise ArgumentError(

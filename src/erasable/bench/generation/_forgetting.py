@@ -7,16 +7,15 @@ from typing import Any
 from erasable.baselines import DivergedError
 from erasable.baselines.generation import DIFFUSION_METHODS
 from erasable.bench._runs import Run
-from erasable.bench.generation._drawings import Drawings
-from erasable.bench.generation._generators import oracle_seed
-from erasable.bench.generation._tuning import (
-    against,
+from erasable.bench.generation._cells import (
+    deleted_cell,
     edited_cell,
-    settings_of,
-    tune_method,
-    tuning_class,
+    floor_cell,
+    oracle_cell,
     untouched_cell,
 )
+from erasable.bench.generation._drawings import Drawings
+from erasable.bench.generation._tuning import settings_of, tune_method, tuning_class
 from erasable.typing import Label
 
 Say = Callable[[str], None]
@@ -70,7 +69,7 @@ def run_forgetting(
         kinds: Variants of the semi-parametric model, each with oracles of its own.
         floors: For how many of the classes a second oracle is trained.
         is_tuned: Choose settings of methods on a class that is not among the labels; otherwise
-            they are as published.
+            they are as the preset has them.
         say: Where remarks on the progress go.
     """
     made = Forgetting(list(labels))
@@ -94,11 +93,11 @@ def run_forgetting(
                 else:
                     _note(made, ("ddpm", name), label, run)
             for kind in kinds:
-                _note(made, (kind, "deletion"), label, _deleted(drawings, kind, label, seed))
+                _note(made, (kind, "deletion"), label, deleted_cell(drawings, kind, label, seed))
     made.runs = dict(sorted(made.runs.items(), key=lambda item: families.index(item[0][0])))
     for kind in families:
         for label in labels[:floors]:
-            floor = _floor(drawings, kind, label, seeds[0])
+            floor = floor_cell(drawings, kind, label, seeds[0])
             made.floors.setdefault(kind, {})[label] = floor
     return made
 
@@ -125,45 +124,5 @@ def _note(made: Forgetting, row: tuple[str, str], label: Label, run: Run) -> Non
 
 def _references(drawings: Drawings, made: Forgetting, kind: str, label: Label, seed: int) -> None:
     """Note the oracle, and the original as it is."""
-    generators, own = drawings.generators, oracle_seed(seed)
-    settings = {**drawings.settings("oracle", kind, own), "without": label}
-
-    def oracle() -> dict[str, Any]:
-        images = drawings.of_oracle(kind, label, own)
-        spent = generators.training_seconds(kind, own, without=label)
-        return {**against(drawings, images, images, label), "seconds": spent}
-
-    _note(made, (kind, "retrain"), label, drawings.figures(settings, oracle))
+    _note(made, (kind, "retrain"), label, oracle_cell(drawings, kind, label, seed))
     _note(made, (kind, "untouched"), label, untouched_cell(drawings, kind, label, seed))
-
-
-def _floor(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
-    """Compare two oracles of different seeds."""
-    first, second = oracle_seed(seed), oracle_seed(oracle_seed(seed))
-    settings = {**drawings.settings("floor", kind, first), "without": label, "and": second}
-
-    def work() -> dict[str, Any]:
-        one = drawings.of_oracle(kind, label, first)
-        # Noise of its own, as every model that is compared with an oracle has.
-        other = drawings.of_oracle(kind, label, second, noise=0)
-        return against(drawings, other, one, label)
-
-    return drawings.figures(settings, work)
-
-
-def _deleted(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
-    own = oracle_seed(seed)
-    settings = {
-        **drawings.settings("deleted", kind, seed),
-        "without": label,
-        "oracle": own,
-        "asking": drawings.generators.asking(kind, label),
-    }
-
-    def work() -> dict[str, Any]:
-        oracle = drawings.of_oracle(kind, label, own)
-        made = drawings.after_deletion(kind, label, seed)
-        found = against(drawings, made.images, oracle, label)
-        return {**found, "seconds": made.seconds, "again": made.again, "same": made.same}
-
-    return drawings.figures(settings, work)

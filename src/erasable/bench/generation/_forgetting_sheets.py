@@ -8,11 +8,12 @@ from erasable.baselines.generation import DIFFUSION_METHODS
 from erasable.bench._document import Document, origin
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.bench.generation._cells import GAPS
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import forgetting_pictures
 from erasable.bench.generation._forgetting import Forgetting
 from erasable.bench.generation._paper import FORGETTING
-from erasable.bench.generation._tuning import GAPS, settings_of
+from erasable.bench.generation._tuning import settings_of
 from erasable.bench.generation._words import TITLES, introduction, judge_note
 from erasable.typing import Label
 

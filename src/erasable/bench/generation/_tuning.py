@@ -10,18 +10,14 @@ from erasable.baselines.generation import (
     DiffusionMethod,
     get_diffusion_method,
 )
-from erasable.bench._runs import Run
 from erasable.bench._tune import combinations
+from erasable.bench.generation._cells import edited_cell, untouched_cell
 from erasable.bench.generation._drawings import Drawings
-from erasable.bench.generation._generators import Bytes, oracle_seed
 from erasable.bench.generation._presets import METHODS
 from erasable.errors import ArgumentError
 from erasable.typing import Label
 
 Say = Callable[[str], None]
-
-GAPS = ("ua", "fid_remaining")
-"""Figures that are compared with the oracle's own."""
 
 _SHARE = 5
 """Tuning draws this many times fewer images than tables."""
@@ -85,68 +81,5 @@ def score(found: dict[str, Any], nothing: dict[str, Any]) -> float:
         found: Figures of the edit.
         nothing: Figures of the original.
     """
-    parts = [
-        found[key] / max(nothing[key], 1e-9) for key in ("ua_gap", "fid_oracle") if nothing[key] > 0
-    ]
+    parts = [found[key] / nothing[key] for key in ("ua_gap", "fid_oracle") if nothing[key] > 0]
     return statistics.fmean(parts) if parts else 0.0
-
-
-def untouched_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
-    """Return the figures of an original to which nothing was done.
-
-    Args:
-        drawings: Makes and keeps samples.
-        kind: Kind of model.
-        label: The class that its oracle was trained without.
-        seed: Seed of the original.
-    """
-    own = oracle_seed(seed)
-    settings = {**drawings.settings("untouched", kind, seed), "without": label, "oracle": own}
-
-    def work() -> dict[str, Any]:
-        oracle = drawings.of_oracle(kind, label, own)
-        return against(drawings, drawings.of_original(kind, seed), oracle, label)
-
-    return drawings.figures(settings, work)
-
-
-def against(drawings: Drawings, images: Bytes, oracle: Bytes, label: Label) -> dict[str, Any]:
-    """Return all figures of samples, and gaps to what the oracle has.
-
-    Args:
-        drawings: Measures.
-        images: Samples.
-        oracle: Samples of the oracle.
-        label: The forgotten class.
-    """
-    found = drawings.measure(images, oracle, label)
-    base = drawings.measure(oracle, None, label)
-    return found | {f"{key}_gap": abs(found[key] - base[key]) for key in GAPS}
-
-
-def edited_cell(drawings: Drawings, method: DiffusionMethod, label: Label, seed: int) -> Run:
-    """Return the figures of an edit of the ordinary model; ``failed`` if it has diverged.
-
-    Args:
-        drawings: Makes and keeps samples.
-        method: The edit.
-        label: The class to forget.
-        seed: Seed of the original.
-    """
-    own = oracle_seed(seed)
-    settings = {
-        **drawings.settings("edited", "ddpm", seed),
-        "without": label,
-        "oracle": own,
-        "method": [method.name, method.version, method.settings],
-    }
-
-    def work() -> dict[str, Any]:
-        oracle = drawings.of_oracle("ddpm", label, own)
-        try:
-            made = drawings.after_edit(method, label, seed)
-        except DivergedError as error:
-            return {"failed": str(error)}
-        return {**against(drawings, made.images, oracle, label), "seconds": made.seconds}
-
-    return drawings.figures(settings, work)
