@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from erasable.bench import machine
-from erasable.bench._machine import commit
+from erasable.bench._machine import commit, machines
 
 
 def git(folder, *words):
@@ -62,3 +62,10 @@ def test_without_git_there_is_no_commit(package, monkeypatch):
 def test_a_machine_is_described_in_one_line():
     assert "\n" not in machine()
     assert "torch" in machine()
+
+
+def test_runs_of_several_commits_on_one_machine_make_one_line():
+    names = ["X, 2 threads at commit a", "X, 2 threads at commit b", "X, 2 threads at commit a"]
+    assert machines(names) == ["X, 2 threads at commits a, b"]
+    assert machines(names[:1]) == names[:1]
+    assert machines(["X", "Y at commit a"]) == ["X", "Y at commit a"]

@@ -24,6 +24,7 @@ from erasable.bench._unlearning import (
     introduction,
     random_groups,
     run_unlearning,
+    tuned_fact,
     unlearning_document,
 )
 from erasable.bench._unlearning_figures import unlearning_pictures
@@ -81,6 +82,22 @@ def test_a_single_class_cannot_be_split():
         class_groups([0], single=1, is_cifar=False)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"rate": 0.3, "share": 5}, "rate 0.3, share 5"),
+        ({"rate": 0.1, "share": 5}, "rate 0.1, share 5, at the edge of the grid for rate"),
+        ({"rate": 1.0, "share": 5}, "rate 1.0, share 5, at the edge of the grid for rate"),
+    ],
+)
+def test_a_choice_at_the_edge_of_its_grid_is_said(chosen, said):
+    searched = [
+        {"settings": {"rate": rate, "share": 5}, "mean_gap": 0.5} for rate in (1.0, 0.1, 0.3)
+    ]
+    entry = {"rule": "class:1", "seed": 0, "method": "ga", "searched": searched, "chosen": chosen}
+    assert tuned_fact(entry).endswith(f"Chosen: {said}")
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     found = load_dataset("digits")
@@ -134,10 +151,40 @@ def test_what_doing_nothing_gives_is_said(made):
         for kind, runs in group.untouched.items()
     }
     assert f"SPM {100 * gaps['spm']:.2f}, " in note
-    for (kind, method), runs in group.cells.items():
-        own = statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
-        title = {"ga": "Parametric GA", "deletion": "SPM Deletion"}[method]
-        assert (title in note) == (own > gaps[kind])
+
+
+@pytest.mark.parametrize(
+    ("differences", "said"),
+    [
+        ((0.1, 0.1), "Farther from the oracle than that in every cell: SPM Deletion."),
+        ((-0.1, -0.1), "Nearer to the oracle than that in every cell: SPM Deletion."),
+        ((-0.1, 0.3), None),
+        ((0.0, 0.0), None),
+        ((0.1, "failed"), None),
+    ],
+)
+def test_methods_are_compared_with_doing_nothing_cell_by_cell(made, differences, said):
+    compared, *_ = made
+    ((title, group),) = compared.found.items()
+    runs = group.cells["spm", "deletion"] + group.untouched["spm"]
+    cells, bases = [], []
+    for seed, difference in enumerate(differences):
+        cell, base = (replace(copy.deepcopy(r), settings=r.settings | {"seed": seed}) for r in runs)
+        base.result["compare"]["test"]["prediction_gap"] = 0.4 + 0.2 * seed
+        if difference == "failed":
+            cell.result["failed"] = "diverged"
+        else:
+            cell.result["compare"]["test"]["prediction_gap"] = 0.4 + 0.2 * seed + difference
+        cells.append(cell)
+        bases.insert(0, base)  # the order of cells does not matter
+    changed = replace(
+        group,
+        cells={("spm", "deletion"): cells},
+        untouched={**group.untouched, "spm": bases},
+    )
+    note = " ".join(unlearning_sheet(title, changed).notes)
+    assert ("in every cell" in note) == (said is not None)
+    assert said is None or said in note
 
 
 def test_doing_nothing_at_the_floor_is_told_apart_from_forgetting(made):

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from erasable.bench._figures import data_url
+from erasable.bench._machine import machines
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Sheet
 from erasable.errors import ArgumentError, MissingExtraError, listing
@@ -127,6 +128,6 @@ def origin(runs: Sequence[Run], command: str) -> list[str]:
         f"{data['train_contents'][:16]} and {data['test_contents'][:16]}",
         f"Preset: {runs[0].settings['preset']}",
         f"Seeds: {', '.join(map(str, seeds))}",
-        *(f"Machine: {name}" for name in dict.fromkeys(run.machine for run in runs)),
+        *(f"Machine: {name}" for name in machines(run.machine for run in runs)),
         f"Wall time: {sum(run.seconds for run in runs) / 60:.0f} minutes",
     ]

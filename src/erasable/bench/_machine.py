@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from erasable._version import __version__
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+_AT_COMMIT = " at commit "
 
 
 def machine() -> str:
@@ -19,6 +21,24 @@ def machine() -> str:
         f"{platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}, "
         f"erasable {__version__}{commit()}"
     )
+
+
+def machines(names: Iterable[str]) -> list[str]:
+    """Return what runs were made on, each once; commits alone do not make two lines.
+
+    Args:
+        names: What :func:`machine` said for each run.
+    """
+    commits: dict[str, dict[str, None]] = {}
+    for name in names:
+        base, _, at = name.partition(_AT_COMMIT)
+        commits.setdefault(base, {})[at] = None
+    lines = []
+    for base, found in commits.items():
+        known = [at for at in found if at]
+        word = _AT_COMMIT if len(known) == 1 else " at commits "
+        lines.append(f"{base}{word}{', '.join(known)}" if known else base)
+    return lines
 
 
 def commit(package: Path = _PACKAGE) -> str:
@@ -35,7 +55,7 @@ def commit(package: Path = _PACKAGE) -> str:
         is_dirty = bool(_git(package, "status", "--porcelain", "--", "."))
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return f" at commit {name}{'-dirty' if is_dirty else ''}"
+    return f"{_AT_COMMIT}{name}{'-dirty' if is_dirty else ''}"
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from erasable.bench._gap import collect_gaps
+from erasable.bench._machine import machines
 from erasable.bench._runs import Run
 from erasable.bench._std_cls import FRACTIONS, Cell, collect
 
@@ -325,6 +326,6 @@ def _facts(runs: list[Run], data: dict[str, Any], parameters: Any) -> Iterator[s
         yield f"- parameters: `{parameters}`"
     if seeds:
         yield f"- seeds: {', '.join(map(str, seeds))}"
-    for name in dict.fromkeys(run.machine for run in runs):
+    for name in machines(run.machine for run in runs):
         yield f"- {name}"
     yield f"- {sum(run.seconds for run in runs) / 60:.0f} minutes in all"

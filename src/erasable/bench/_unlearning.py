@@ -272,8 +272,18 @@ def tuned_fact(entry: dict[str, Any]) -> str:
     )
     return (
         f"Tuned on {entry['rule']}, original of seed {entry['seed']}, mean of ΔUA, ΔRA and ΔTA in "
-        f"points: {entry['method']}, {tried}. Chosen: {_words(entry['chosen'])}"
+        f"points: {entry['method']}, {tried}. Chosen: {_words(entry['chosen'])}{_edges(entry)}"
     )
+
+
+def _edges(entry: dict[str, Any]) -> str:
+    """Say where the choice is the last of its grid: values beyond might be better."""
+    at_edge = []
+    for name, value in entry["chosen"].items():
+        tried = sorted({one["settings"][name] for one in entry["searched"]})
+        if len(tried) > 1 and value in (tried[0], tried[-1]):
+            at_edge.append(name)
+    return f", at the edge of the grid for {', '.join(at_edge)}" if at_edge else ""
 
 
 def _words(settings: dict[str, Any]) -> str:

@@ -353,21 +353,43 @@ def _nothing_done(found: Found) -> list[str]:
         f"{KIND_TITLES[kind]} {Figure([value], floors[kind], 100).text()}"
         for kind, value in gaps.items()
     )
-    farther = [
-        f"{KIND_TITLES[kind]} {TITLES.get(method, method)}"
-        for (kind, method), runs in found.cells.items()
-        if _scored(runs) and _mean_gap(_scored(runs)) > gaps[kind]
-    ]
+    sides: dict[int, list[str]] = {1: [], -1: []}
+    for (kind, method), runs in found.cells.items():
+        side = _side(runs, found.untouched[kind])
+        sides.get(side, []).append(f"{KIND_TITLES[kind]} {TITLES.get(method, method)}")
     note = f"Doing nothing has PG_H {shown}."
     if all(value <= _LIKE_FLOOR * floors[kind] for kind, value in gaps.items()):
         note += " So here PG_H cannot tell forgetting from doing nothing."
-    if farther:
-        note += f" Farther from their oracles than that: {', '.join(farther)}."
+    for side, word in ((-1, "Nearer to"), (1, "Farther from")):
+        if sides[side]:
+            note += f" {word} the oracle than that in every cell: {', '.join(sides[side])}."
     return [note]
 
 
+def _side(runs: Sequence[Run], untouched: Sequence[Run]) -> int:
+    """Return 1 if all runs are farther from their oracles than untouched models, -1 if nearer.
+
+    Cells are compared one by one: the same original, the same oracle. 0 if they disagree, or if
+    one has no score.
+    """
+    bases = {_cell(run): _gap_of(run) for run in untouched}
+    scored = _scored(runs)
+    signs = {
+        (_gap_of(run) > bases[_cell(run)]) - (_gap_of(run) < bases[_cell(run)]) for run in scored
+    }
+    return signs.pop() if len(signs) == 1 and len(scored) == len(runs) else 0
+
+
+def _cell(run: Run) -> tuple[str, int]:
+    return run.settings["rule"], run.settings["seed"]
+
+
+def _gap_of(run: Run) -> float:
+    return float(run.result["compare"]["test"]["prediction_gap"])
+
+
 def _mean_gap(runs: Sequence[Run]) -> float:
-    return statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
+    return statistics.fmean(map(_gap_of, runs))
 
 
 def _seconds(found: Found, key: tuple[str, str]) -> float:
