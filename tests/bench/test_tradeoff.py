@@ -1,5 +1,6 @@
 """Accuracy against forgetting, on a few digits."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,24 @@ def test_the_document_has_a_line_per_recipe_and_a_curve(points, tmp_path):
     assert "Public data to start from: others" in document.facts
     document.write(tmp_path / "page.md")
     assert (tmp_path / "page-curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_most_accurate_recipe_within_the_floor_is_named(points):
+    def judged(floors):
+        changed = copy.deepcopy(points)
+        for point, floor in zip(changed, floors, strict=True):
+            for pair in point.floor.result["pairs"]:
+                pair["deltas"]["ua"] = floor
+            for number, run in enumerate(point.runs):
+                run.result["compare"]["deltas"]["ua"] = 0.1 + 0.02 * number
+        return tradeoff_document(changed, "command").sheets[0].notes
+
+    by_accuracy = sorted(range(4), key=lambda i: -np.mean(points[i].values("ta")))
+    for best in by_accuracy:  # each in turn is the most accurate one of those within the floor
+        alike = by_accuracy[by_accuracy.index(best) :]
+        (note,) = judged([0.12 if i in alike else 0.1 for i in range(4)])
+        assert f"within the floor: {points[best].recipe.name}, TA" in note
+    assert judged([0.1] * 4) == []
 
 
 def test_what_a_row_shows_the_weights_does_not_depend_on_the_others():

@@ -84,6 +84,13 @@ class Point:
         return [run.result["compare"]["values"][name] for run in self.runs]
 
     @property
+    def errors(self) -> Figure:
+        """ΔUA: how far the error rate on the forgotten rows is from the oracle's."""
+        deltas = [run.result["compare"]["deltas"]["ua"] for run in self.runs]
+        floor = [pair["deltas"]["ua"] for pair in self.floor.result["pairs"]]
+        return Figure(deltas, float(np.mean(floor)), 100, 2, self.values("ua"))
+
+    @property
     def attack(self) -> list[float]:
         """How much more the forgotten rows look like members than to the oracle, in AUC."""
         pairs = zip(self.runs, self.oracles, strict=True)
@@ -331,19 +338,32 @@ def tradeoff_document(points: list[Point], command: str) -> Document:
     title = f"Accuracy against forgetting on {data['name']}"
     picture = Picture(
         "curve",
-        "Test accuracy after forgetting against what is left of the rows: how far the model is "
-        "from its oracle beyond the floor (left), and how much better a membership attack does "
-        "than on the oracle (right). Up and to the left is better.",
+        "Test accuracy after forgetting against what is left of the rows: how far its error "
+        "rate on them is from the oracle's, beyond the floor (left), and how much better a "
+        "membership attack does than on the oracle (right). Up and to the left is better; bars are "
+        "one standard deviation over seeds.",
         lambda: _curve(points),
     )
-    return Document(title, introduction, [Sheet("Recipes", header, rows)], facts, [picture])
+    sheet = Sheet("Recipes", header, rows, _best(points))
+    return Document(title, introduction, [sheet], facts, [picture])
+
+
+def _best(points: list[Point]) -> list[str]:
+    """Name the most accurate recipe whose oracles are no farther from it than from each other."""
+    alike = [point for point in points if point.errors.mean <= (point.errors.floor or 0)]
+    if not alike:
+        return []
+    best = max(alike, key=lambda point: float(np.mean(point.values("ta"))))
+    first, own = (Figure(point.values("ta"), scale=100) for point in (points[0], best))
+    return [
+        f"The most accurate recipe whose ΔUA is within the floor: {best.recipe.name}, TA "
+        f"{own.text()} % (“{points[0].recipe.name}” has {first.text()} %)."
+    ]
 
 
 def _row(point: Point) -> list[Entry]:
     untouched = [r.result["untouched"]["test"]["prediction_gap"] for r in point.runs]
     gap, divergence = point.gaps("prediction_gap"), point.gaps("kl_oracle_unlearned")
-    deltas = [run.result["compare"]["deltas"]["ua"] for run in point.runs]
-    floors = [pair["deltas"]["ua"] for pair in point.floor.result["pairs"]]
     exact = [run.result["exact"] for run in point.runs]
     return [
         point.recipe.name,
@@ -352,25 +372,38 @@ def _row(point: Point) -> list[Entry]:
         Figure(untouched, gap.floor, 100),
         Figure(gap.values, gap.floor, 100),
         Figure(divergence.values, divergence.floor, digits=4),
-        Figure(deltas, float(np.mean(floors)), 100, 2, point.values("ua")),
+        point.errors,
         Figure(point.attack, digits=4),
     ]
 
 
 def _curve(points: list[Point]) -> bytes:
-    figure, axes = pyplot().subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
-    for line in dict.fromkeys(point.recipe.line for point in points):
+    figure, axes = pyplot().subplots(1, 2, figsize=(11, 5.5), sharey=True, layout="constrained")
+    for number, line in enumerate(dict.fromkeys(point.recipe.line for point in points)):
         own = [point for point in points if point.recipe.line == line]
-        accuracies = [100 * float(np.mean(point.values("ta"))) for point in own]
-        divergences = [point.gaps("kl_oracle_unlearned") for point in own]
-        left = [figure.mean - (figure.floor or 0) for figure in divergences]
-        right = [float(np.mean(point.attack)) for point in own]
-        for axis, places in zip(axes, (left, right), strict=True):
-            axis.plot(places, accuracies, "o-", label=line, linewidth=1)
-            for point, x, y in zip(own, places, accuracies, strict=True):
+        accuracies = [Figure(point.values("ta"), scale=100) for point in own]
+        errors = [point.errors for point in own]
+        attacks = [Figure(point.attack) for point in own]
+        for axis, figures in zip(axes, (errors, attacks), strict=True):
+            x = [f.scale * (f.mean - (f.floor or 0)) for f in figures]
+            y = [f.scale * f.mean for f in accuracies]
+            axis.errorbar(
+                x,
+                y,
+                xerr=[f.scale * (f.spread or 0) for f in figures],
+                yerr=[f.scale * (f.spread or 0) for f in accuracies],
+                fmt="o-",
+                label=line,
+                linewidth=1,
+                elinewidth=0.7,
+                color=f"C{number}",
+            )
+            for point, place in zip(own, zip(x, y, strict=True), strict=True):
                 name = point.recipe.name.rpartition(", ")[2]
-                axis.annotate(name, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7)
-    axes[0].set(xlabel="KL(oracle, unlearned) beyond the floor, nats", ylabel="test accuracy, %")
+                # Above the point in one line, below it in the next: lines cross.
+                offset = (4, -11) if number % 2 else (4, 5)
+                axis.annotate(name, place, offset, textcoords="offset points", fontsize=7)
+    axes[0].set(xlabel="ΔUA beyond the floor, points", ylabel="test accuracy, %")
     axes[1].set(xlabel="attack AUC less the oracle's")
     axes[0].legend(fontsize=7)
     for axis in axes:
