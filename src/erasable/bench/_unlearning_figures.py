@@ -43,7 +43,7 @@ def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list
         Picture(
             "floor",
             "Hard prediction gap (PG_H) of each method to its oracle. The black line is the floor: "
-            "the gap between two oracles of different seeds.",
+            "the gap between two oracles of different seeds. Dotted: doing nothing.",
             lambda: _panels(shown, _draw_floor, height=3.9),
         ),
         Picture(
@@ -81,6 +81,8 @@ def _draw_floor(axis: Any, found: Found) -> None:
         axis.plot([place] * len(values), values, ".", color=_ORACLE, markersize=3)
         floor = statistics.fmean(_floor(found, kind))
         axis.hlines(floor, place - 0.45, place + 0.45, color="black", linewidth=1.8)
+        nothing = statistics.fmean(_gaps(found.untouched[kind]))
+        axis.hlines(nothing, place - 0.45, place + 0.45, color="black", linewidth=1, linestyle=":")
     axis.set_xticks(range(len(means)), [_name(key) for key in means], rotation=40, ha="right")
     axis.tick_params(axis="x", labelsize=8)
     axis.set_ylabel("PG_H, % of test images")
@@ -167,11 +169,12 @@ def _reader(found: Found) -> str:
 
 def _means(found: Found) -> dict[tuple[str, str], list[float]]:
     """Return hard prediction gaps in percent, by kind and method, where there are any."""
-    gaps = {
-        key: [100 * run.result["compare"]["test"]["prediction_gap"] for run in _scored(runs)]
-        for key, runs in found.cells.items()
-    }
+    gaps = {key: _gaps(_scored(runs)) for key, runs in found.cells.items()}
     return {key: values for key, values in gaps.items() if values}
+
+
+def _gaps(runs: Sequence[Run]) -> list[float]:
+    return [100 * run.result["compare"]["test"]["prediction_gap"] for run in runs]
 
 
 def _floor(found: Found, kind: str) -> list[float]:
@@ -181,8 +184,7 @@ def _floor(found: Found, kind: str) -> list[float]:
 def _by_rule(runs: Sequence[Run], rules: Sequence[str]) -> list[float]:
     means = []
     for rule in rules:
-        own = [run for run in runs if run.settings["rule"] == rule]
-        gaps = [100 * run.result["compare"]["test"]["prediction_gap"] for run in own]
+        gaps = _gaps([run for run in runs if run.settings["rule"] == rule])
         means.append(statistics.fmean(gaps) if gaps else float("nan"))
     return means
 
