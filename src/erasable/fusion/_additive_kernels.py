@@ -91,7 +91,8 @@ class CompiledKernels(Kernels):
 
     def scores(self, queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
         """Run the compiled sum over hidden units."""
-        return _run(_score, queries, rows, weight)
+        # w max(q + k, 0) = w max(q, −k) + w k: one operation less for each pair.
+        return _run(_weigh_larger, queries, -rows, weight).add_(rows @ weight)
 
     def active_sums(self, queries: Tensor, rows: Tensor, pull: Tensor) -> tuple[Tensor, Tensor]:
         """Run the compiled sum over rows, and the one over queries."""
@@ -129,8 +130,8 @@ def get_kernels(name: str = "auto", *, work: float = 0.0, device: str = "cpu") -
     return EagerKernels()
 
 
-def _score(queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-    return ((queries[:, None] + rows[None]).relu() * weight).sum(dim=2)
+def _weigh_larger(queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    return (torch.maximum(queries[:, None], rows[None]) * weight).sum(dim=2)
 
 
 def _sum_active(queries: Tensor, rows: Tensor, pull: Tensor) -> Tensor:
