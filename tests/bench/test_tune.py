@@ -7,7 +7,7 @@ import pytest
 from erasable.baselines import methods
 from erasable.bench._harness import Harness
 from erasable.bench._runs import Run, Runs
-from erasable.bench._tune import combinations, mean_gap, tune
+from erasable.bench._tune import combinations, mean_gap, trials_left, tune, untried
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError, StateError
 
@@ -22,7 +22,8 @@ def harness(tmp_path_factory):
 def test_every_combination_is_tried_and_the_smallest_gap_chosen(harness):
     found = tune(harness, "ga", rule="class:9")
     rates = [entry["settings"]["learning_rate"] for entry in found["searched"]]
-    assert rates == list(methods()["ga"].grid()["learning_rate"])
+    grid = list(methods()["ga"].grid()["learning_rate"])
+    assert rates[: len(grid)] == grid
     gaps = [entry["mean_gap"] for entry in found["searched"] if entry["mean_gap"] is not None]
     assert found["mean_gap"] == min(gaps)
     chosen = next(e for e in found["searched"] if e["settings"] == found["chosen"])
@@ -35,6 +36,83 @@ def test_combinations_are_the_whole_grid():
     assert len(found) == len(grid["learning_rate"]) * len(grid["share"])
     assert len({tuple(sorted(entry.items())) for entry in found}) == len(found)
     assert combinations(methods()["deletion"]) == [{}]
+
+
+def searched(**gaps):
+    """Return what was tried of fine-tuning, from rates to gaps."""
+    return [{"settings": {"learning_rate": float(r)}, "mean_gap": g} for r, g in gaps.items()]
+
+
+FT = {"0.003": 0.5, "0.01": 0.4, "0.03": 0.3, "0.1": 0.2}
+
+
+def test_nothing_but_the_grid_is_tried_while_some_of_it_is_left():
+    left = untried(methods()["ft"], searched(**{"0.003": 0.5, "0.1": None}))
+    assert [settings["learning_rate"] for settings in left] == [0.01, 0.03]
+
+
+@pytest.mark.parametrize(
+    ("changed", "further"),
+    [
+        ({}, [0.3]),  # the last of the grid is best: one more step at its pace
+        ({"0.03": 0.1}, []),  # the best one has neighbours on both sides
+        ({"0.003": 0.1}, [0.0009]),
+        ({"0.3": 0.1}, [0.9]),
+        ({"0.3": 0.25}, []),
+        ({"0.3": None}, []),
+        ({"0.3": 0.1, "0.9": 0.09}, [3.0]),
+        ({"0.3": 0.1, "0.9": 0.09, "3": 0.08}, []),  # far enough
+        ({"0.003": None, "0.01": None, "0.03": None, "0.1": None}, []),
+    ],
+)
+def test_beyond_an_end_that_is_best_the_next_value_is_tried(changed, further):
+    left = untried(methods()["ft"], searched(**{**FT, **changed}))
+    assert [settings["learning_rate"] for settings in left] == further
+
+
+def test_values_that_a_method_refuses_are_not_tried():
+    tried = [
+        {"settings": settings, "mean_gap": -settings["share"] - settings["learning_rate"]}
+        for settings in combinations(methods()["salun"])
+    ]
+    first = untried(methods()["salun"], tried)
+    assert first == [
+        {"learning_rate": 0.2, "share": 0.5},
+        {"learning_rate": 0.05, "share": 1.0},
+    ]
+    tried += [{"settings": first[0], "mean_gap": 0}, {"settings": first[1], "mean_gap": -9}]
+    assert untried(methods()["salun"], tried) == []  # a share of 2 is none
+
+
+def test_only_positive_fractions_are_stretched():
+    class Odd(methods()["ft"]):
+        @classmethod
+        def grid(cls):
+            return {"batch_norm": ("train", "frozen"), "epochs": (1, 2), "learning_rate": (0.1,)}
+
+    tried = [{"settings": s, "mean_gap": k} for k, s in enumerate(combinations(Odd))]
+    assert untried(Odd, tried) == []
+
+
+def test_what_is_left_of_a_search_is_told_without_doing_it(monkeypatch, harness):
+    done = dict(FT)
+
+    def has(cell):
+        return str(cell.method.learning_rate) in done
+
+    def cell(wanted):
+        gap = done[str(wanted.method.learning_rate)]
+        return Run({}, {"compare": {"deltas": dict.fromkeys(("ua", "ra", "ta"), gap)}}, 0, "", "")
+
+    monkeypatch.setattr(harness, "has_cell", has)
+    monkeypatch.setattr(harness, "cell", cell)
+    left, chosen = trials_left(harness, "ft", rule="class:9")
+    assert ([one.method.learning_rate for one in left], chosen) == ([0.3], {})
+    done["0.3"] = 0.3
+    assert trials_left(harness, "ft", rule="class:9") == ([], {"learning_rate": 0.1})
+    del done["0.01"]
+    left, chosen = trials_left(harness, "ft", rule="class:9")
+    assert ([one.method.learning_rate for one in left], chosen) == ([0.01], {})
 
 
 def test_a_cell_that_diverged_is_never_chosen(monkeypatch, harness):

@@ -86,8 +86,8 @@ def test_a_single_class_cannot_be_split():
     ("chosen", "said"),
     [
         ({"rate": 0.3, "share": 5}, "rate 0.3, share 5"),
-        ({"rate": 0.1, "share": 5}, "rate 0.1, share 5, at the edge of the grid for rate"),
-        ({"rate": 1.0, "share": 5}, "rate 1.0, share 5, at the edge of the grid for rate"),
+        ({"rate": 0.1, "share": 5}, "rate 0.1, share 5, the last value tried for rate"),
+        ({"rate": 1.0, "share": 5}, "rate 1.0, share 5, the last value tried for rate"),
     ],
 )
 def test_a_choice_at_the_edge_of_its_grid_is_said(chosen, said):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from erasable.baselines import Method, get_method
-from erasable.baselines import methods as known_methods
 from erasable.bench._document import Document, origin
 from erasable.bench._forecast import duration, seconds_left
 from erasable.bench._grid import Found, Plan, run_plan
@@ -25,7 +24,7 @@ from erasable.bench._paper import (
 from erasable.bench._rules import classes_rule
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Figure, Sheet
-from erasable.bench._tune import combinations, tune
+from erasable.bench._tune import trials_left, tune
 from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError, ErasableError
@@ -196,7 +195,10 @@ def run_unlearning(
                     say(f"tuning of {name} failed: {error}")
                     continue
                 settings = searched[-1]["chosen"]
-                others += [harness.cell(cell) for cell in _trials(name, group)]
+                others += [
+                    harness.cell(_trial(name, group, entry["settings"]))
+                    for entry in searched[-1]["searched"]
+                ]
             methods.append(("parametric", get_method(name, **settings)))
         methods += [(kind, get_method("deletion")) for kind in kinds]
         plan = Plan({group.title: group.rules}, methods, seeds)
@@ -277,13 +279,13 @@ def tuned_fact(entry: dict[str, Any]) -> str:
 
 
 def _edges(entry: dict[str, Any]) -> str:
-    """Say where the choice is the last of its grid: values beyond might be better."""
+    """Say where the choice is the last that was tried: values beyond might be better."""
     at_edge = []
     for name, value in entry["chosen"].items():
         tried = sorted({one["settings"][name] for one in entry["searched"]})
         if len(tried) > 1 and value in (tried[0], tried[-1]):
             at_edge.append(name)
-    return f", at the edge of the grid for {', '.join(at_edge)}" if at_edge else ""
+    return f", the last value tried for {', '.join(at_edge)}" if at_edge else ""
 
 
 def _words(settings: dict[str, Any]) -> str:
@@ -306,9 +308,8 @@ def _forecast(
     for group in groups:
         methods = [(kind, get_method("deletion")) for kind in kinds]
         for name in edits:
-            trials = _trials(name, group) if is_tuned else []
-            cells += trials
-            chosen = _chosen(harness, name, group, trials)
+            left, chosen = _trials_left(harness, name, group) if is_tuned else ([], {})
+            cells += left
             methods.append(("parametric", get_method(name, **chosen)))
         for kind, method in methods:
             cells += [Cell(kind, method, rule, seed) for seed in seeds for rule in group.rules]
@@ -318,23 +319,14 @@ def _forecast(
         say(f"About {duration(seconds)} in all; interrupted, the same command goes on.")
 
 
-def _chosen(harness: Harness, name: str, group: Group, trials: list[Cell]) -> dict[str, Any]:
-    """Return what tuning chose, if it has been done."""
-    if not trials or not all(map(harness.has_cell, trials)):
-        return {}
-    try:
-        found: dict[str, Any] = _tune(harness, name, group)["chosen"]
-    except ErasableError:  # all of them diverged
-        return {}
-    return found
+def _trials_left(harness: Harness, name: str, group: Group) -> tuple[list[Cell], dict[str, Any]]:
+    return trials_left(harness, name, rule=group.tuning_rule, seed=group.tuning_seed)
 
 
-def _trials(name: str, group: Group) -> list[Cell]:
-    return [
-        Cell("parametric", get_method(name, **settings), group.tuning_rule, group.tuning_seed)
-        for settings in combinations(known_methods()[name])
-    ]
+def _trial(name: str, group: Group, settings: dict[str, Any]) -> Cell:
+    method = get_method(name, **settings)
+    return Cell("parametric", method, group.tuning_rule, group.tuning_seed)
 
 
-def _tune(harness: Harness, name: str, group: Group, say: Say = lambda _: None) -> dict[str, Any]:
+def _tune(harness: Harness, name: str, group: Group, say: Say) -> dict[str, Any]:
     return tune(harness, name, rule=group.tuning_rule, seed=group.tuning_seed, say=say)
