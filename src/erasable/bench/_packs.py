@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from erasable.bench._families import KINDS
 from erasable.bench._harness import Harness
 from erasable.bench._rules import forget_digest
 from erasable.errors import ArgumentError, StoreError
@@ -72,8 +73,9 @@ def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
     Args:
         harness: Makes and keeps models.
         kind: Kind of model.
-        rule: What is forgotten; the same rows for every oracle, so a random rule needs its seed.
-        seeds: One oracle each.
+        rule: What is forgotten; the same rows for every oracle, so a random rule needs its seed if
+            there are several.
+        seeds: Seeds of a table; the pack has the oracles that its floor compares, at least two.
     """
     digests = {forget_digest(harness.train, harness.scenario(rule, seed)) for seed in seeds}
     if len(digests) > 1:
@@ -81,17 +83,18 @@ def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
             f"Expected a rule that forgets the same rows for every oracle, but got {rule!r}. Name "
             f"its seed: {rule}@0."
         )
+    ends = sorted({end for pair in harness.pairs(rule, seeds) for end in pair})
     oracles = []
-    for seed in seeds:
-        harness.oracle_run(kind, rule, seed)
-        logs = harness.oracle_predictions(kind, rule, seed).test
+    for rule_seed, seed in ends:
+        harness.oracle(KINDS[kind], rule, rule_seed, seed=seed)
+        logs = harness.oracle_predictions(kind, rule, rule_seed, seed=seed).test
         oracles.append(np.exp(logs.astype(np.float64)).astype(np.float16))
     record = {
         "data": harness.data_name,
         "rule": rule,
         "forget": digests.pop(),
         "kind": kind,
-        "seeds": seeds,
+        "seeds": [seed for _, seed in ends],
         "test_ids": ids_digest(harness.test.ids),
         "preset": harness.scale,
     }

@@ -66,7 +66,9 @@ def pack(
     rule: Rule = "class:3",
     kind: Kind = "parametric",
     scale: Scale = "laptop",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of oracles.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of oracles; two for 1, as in a table of one seed.")
+    ] = 3,
     runs: RunsFolder = Path("out/runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -86,38 +88,47 @@ def pack(
     made = make_pack(harness, kind, rule, list(range(seeds)))
     made.save(out)
     size = out.stat().st_size
-    lines = [f"{out}: {seeds} oracles without {rule}, {size / 1000:.0f} kB"]
+    lines = [f"{out}: {len(made.oracles)} oracles without {rule}, {size / 1000:.0f} kB"]
     emit({"record": made.record, "bytes": size}, as_json=as_json, lines=lines)
 
 
 @bench_app.command("score")
 def score(
     predictions: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            help="An .npz file: probabilities (rows, classes), classes, and if you like ids."
+            help="One or more .npz files: probabilities (rows, classes), classes, and if you like "
+            "ids."
         ),
     ],
     against: Annotated[Path, typer.Option("--pack", help="An oracle pack.")],
     as_json: AsJson = False,
 ) -> None:
-    """Compare the answers of any method with the oracles of a pack.
+    """Rank the answers of any methods by their distance from the oracles of a pack.
 
     \b
     Examples:
       erasable bench score predictions.npz --pack class-3.npz
+      erasable bench score mine.npz theirs.npz --pack class-3.npz --json
     """
     from erasable.bench import load_answers, load_pack
     from erasable.bench import score as compare
 
     packed = load_pack(against)
-    found = compare(packed, load_answers(predictions))
-    floor = "" if found.floor is None else f"; between the oracles {100 * found.floor:.2f} %"
+    found = {str(path): compare(packed, load_answers(path)) for path in predictions}
+    ranked = sorted(found.items(), key=lambda item: item[1].prediction_gap)
+    floor = ranked[0][1].floor
+    between = "" if floor is None else f"; PG_H between them {100 * floor:.2f} %"
     lines = [
-        f"{packed.record['data']} without {packed.record['rule']}: {packed.record['kind']} "
-        f"oracles of preset {packed.record['preset']}",
-        f"PG_H {100 * found.prediction_gap:.2f} %{floor}",
-        f"KL(unlearned, oracle) {found.kl_unlearned_oracle:.4f}",
-        f"KL(oracle, unlearned) {found.kl_oracle_unlearned:.4f}",
+        f"{packed.record['data']} without {packed.record['rule']}: {len(packed.oracles)} "
+        f"{packed.record['kind']} oracles of preset {packed.record['preset']}{between}"
     ]
-    emit({**vars(found), "record": packed.record}, as_json=as_json, lines=lines)
+    for place, (name, one) in enumerate(ranked, 1):
+        multiple = f", {one.prediction_gap / floor:.1f} × floor" if floor else ""
+        lines.append(
+            f"{place}. {name}: PG_H {100 * one.prediction_gap:.2f} %{multiple}, KL(unlearned, "
+            f"oracle) {one.kl_unlearned_oracle:.4f}, KL(oracle, unlearned) "
+            f"{one.kl_oracle_unlearned:.4f}"
+        )
+    ranking = [{"predictions": name, **vars(one)} for name, one in ranked]
+    emit({"ranking": ranking, "record": packed.record}, as_json=as_json, lines=lines)
