@@ -18,6 +18,7 @@ from erasable.baselines._gradient_ascent import GradientAscent
 from erasable.baselines._influence import InfluenceUnlearning
 from erasable.baselines._l1_sparse import L1Sparse
 from erasable.baselines._munba import MUNBa
+from erasable.baselines._mute import Mute
 from erasable.baselines._registry import get_method, methods, register_method
 from erasable.baselines._retrain import Retrain
 from erasable.baselines._rows import Draw, Rows
@@ -40,6 +41,7 @@ __all__ = [
     "MUNBa",
     "Method",
     "ModelMethod",
+    "Mute",
     "Retrain",
     "Retrained",
     "Rows",

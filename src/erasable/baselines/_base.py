@@ -147,11 +147,13 @@ class Method(ABC):
         name: What it is called in commands and tables.
         version: To be raised when its code changes what it does: kept results of older ones are
             then not taken for its own.
+        needs_classes: Whether it can only forget classes as a whole.
         seed: Everything random follows from it.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    needs_classes: ClassVar[bool] = False
     seed: int = 0
 
     @property

@@ -13,6 +13,7 @@ from erasable.baselines._gradient_ascent import GradientAscent
 from erasable.baselines._influence import InfluenceUnlearning
 from erasable.baselines._l1_sparse import L1Sparse
 from erasable.baselines._munba import MUNBa
+from erasable.baselines._mute import Mute
 from erasable.baselines._retrain import Retrain
 from erasable.baselines._salun import SalUn
 from erasable.errors import ArgumentError, listing
@@ -58,6 +59,7 @@ def _load_others() -> None:
 
 for _method in (
     Retrain,
+    Mute,
     GradientAscent,
     FineTuning,
     InfluenceUnlearning,

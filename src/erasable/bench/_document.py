@@ -126,8 +126,14 @@ def origin(runs: Sequence[Run], command: str) -> list[str]:
         f"Command: {command}",
         f"Data: {data['name']}; digests of training and test rows "
         f"{data['train_contents'][:16]} and {data['test_contents'][:16]}",
-        f"Preset: {runs[0].settings['preset']}",
+        f"Preset: {runs[0].settings['preset']}{_smoothing(runs[0].settings)}",
         f"Seeds: {', '.join(map(str, seeds))}",
         *(f"Machine: {name}" for name in machines(run.machine for run in runs)),
         f"Wall time: {sum(run.seconds for run in runs) / 60:.0f} minutes",
     ]
+
+
+def _smoothing(settings: dict[str, Any]) -> str:
+    """Say how labels were smoothed, where that is not simply the preset's."""
+    found = settings.get("parameters", {}).get("label_smoothing")
+    return "" if found is None else f"; label smoothing {found:g}"

@@ -35,6 +35,8 @@ class References:
         data: The data set; it needs test rows.
         scale: A preset that trains.
         runs: Where finished runs, weights and predictions are kept.
+        label_smoothing: Instead of the preset's, and by default none: smoothed networks do not know
+            which classes are alike, and what they say once a class is gone is then near to chance.
         say: Where remarks on the progress go.
         verbose: Show progress bars.
     """
@@ -45,6 +47,7 @@ class References:
         *,
         scale: str,
         runs: Runs,
+        label_smoothing: float = 0.0,
         say: Say = lambda _: None,
         verbose: bool = False,
     ) -> None:
@@ -54,7 +57,8 @@ class References:
         self.train = data.train
         self.scale, self._runs, self._say, self._verbose = scale, runs, say, verbose
         self._record = data_settings(data)
-        self._parameters = preset(scale, input_shape(data.train.X))
+        found = preset(scale, input_shape(data.train.X))
+        self._parameters = {**found, "label_smoothing": float(label_smoothing)}
         self.classes: list[Any] = sorted(set(data.train.y.tolist()))
         self._originals: dict[tuple[str, int], Trained] = {}
         self._embedded: dict[tuple[str, int], tuple[Embedded, float]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from erasable.baselines import Method, get_method
+from erasable.baselines import Method, get_method, methods
 from erasable.bench._document import Document, origin
 from erasable.bench._forecast import duration, seconds_left
 from erasable.bench._grid import Found, Plan, run_plan
@@ -29,7 +29,7 @@ from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError, ErasableError
 
-EDITS = ("ga", "ft", "iu", "be", "bs", "l1_sparse", "salun", "munba")
+EDITS = ("mute", "ga", "ft", "iu", "be", "bs", "l1_sparse", "salun", "munba")
 """Methods that edit weights, in the order of the tables."""
 
 DELETIONS = ("knn", "spm", "sisa")
@@ -182,10 +182,10 @@ def run_unlearning(
     found: dict[str, Found] = {}
     searched: list[dict[str, Any]] = []
     for group in groups:
-        methods: list[tuple[str, Method]] = []
+        chosen: list[tuple[str, Method]] = []
         failures: dict[str, str] = {}
         others: list[Run] = []
-        for name in edits:
+        for name in _suitable(edits, harness, group):
             settings: dict[str, Any] = {}
             if is_tuned:
                 try:
@@ -199,9 +199,9 @@ def run_unlearning(
                     harness.cell(_trial(name, group, entry["settings"]))
                     for entry in searched[-1]["searched"]
                 ]
-            methods.append(("parametric", get_method(name, **settings)))
-        methods += [(kind, get_method("deletion")) for kind in kinds]
-        plan = Plan({group.title: group.rules}, methods, seeds)
+            chosen.append(("parametric", get_method(name, **settings)))
+        chosen += [(kind, get_method("deletion")) for kind in kinds]
+        plan = Plan({group.title: group.rules}, chosen, seeds)
         found |= run_plan(harness, plan, say=say)
         found[group.title].failures |= failures
         found[group.title].others += others
@@ -306,17 +306,24 @@ def _forecast(
     cells: list[Cell] = []
     floors: list[tuple[str, str, list[int]]] = []
     for group in groups:
-        methods = [(kind, get_method("deletion")) for kind in kinds]
-        for name in edits:
+        compared = [(kind, get_method("deletion")) for kind in kinds]
+        for name in _suitable(edits, harness, group):
             left, chosen = _trials_left(harness, name, group) if is_tuned else ([], {})
             cells += left
-            methods.append(("parametric", get_method(name, **chosen)))
-        for kind, method in methods:
+            compared.append(("parametric", get_method(name, **chosen)))
+        for kind, method in compared:
             cells += [Cell(kind, method, rule, seed) for seed in seeds for rule in group.rules]
             floors += [(kind, rule, seeds) for rule in group.rules]
     seconds = seconds_left(harness, cells, floors)
     if seconds:
         say(f"About {duration(seconds)} in all; interrupted, the same command goes on.")
+
+
+def _suitable(edits: Iterable[str], harness: Harness, group: Group) -> list[str]:
+    """Return methods that can do what a group asks for."""
+    is_class = all(harness.scenario(rule, 0).is_class for rule in group.rules)
+    known = methods()
+    return [name for name in edits if is_class or not known[name].needs_classes]
 
 
 def _trials_left(harness: Harness, name: str, group: Group) -> tuple[list[Cell], dict[str, Any]]:

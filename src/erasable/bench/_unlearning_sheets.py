@@ -13,6 +13,7 @@ from erasable.metrics import ATTACKS
 
 TITLES = {
     "retrain": "Retrain (oracle)",
+    "mute": "Mute",
     "ga": "GA",
     "ft": "FT",
     "iu": "IU",

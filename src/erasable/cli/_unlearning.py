@@ -1,6 +1,6 @@
 """The tables of the unlearning benchmark as commands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +33,12 @@ Singles = Annotated[
         "--classes", min=0, help="How many single classes; 0 for all; default: 3, paper: all."
     ),
 ]
+Smoothing = Annotated[
+    float,
+    typer.Option(
+        "--label-smoothing", min=0, max=0.99, help="Of all trainings; the preset's does not count."
+    ),
+]
 ManySeeds = Annotated[
     int | None,
     typer.Option("--seeds", min=1, help="Number of seeds: 0, 1, …; default: 3, paper: 5."),
@@ -47,6 +53,7 @@ def cls_cifar(
     method: Methods = None,
     kind: Kinds = None,
     tune: IsTuned = True,
+    label_smoothing: Smoothing = 0.0,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -60,19 +67,16 @@ def cls_cifar(
     """
     from erasable.bench import class_groups
 
-    is_paper = scale == "paper"
+    chosen, is_paper = _chosen(method, kind), scale == "paper"
     single = classes if classes is not None else 0 if is_paper else 3
-
-    def groups(name: str, labels: list[Any]) -> "list[Group]":
-        return class_groups(
-            labels,
-            single=single or None,
-            is_cifar=name == "cifar10",
-            halves=10 if is_paper else 1,
-        )
-
-    chosen = _chosen(method, kind)
-    _run(data, None, scale, seeds, chosen, runs, out, groups, is_tuned=tune, as_json=as_json)
+    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
+    groups = class_groups(
+        harness.classes,
+        single=single or None,
+        is_cifar=harness.data_name == "cifar10",
+        halves=10 if is_paper else 1,
+    )
+    _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
 
 
 def cls_random(
@@ -86,6 +90,7 @@ def cls_random(
     method: Methods = None,
     kind: Kinds = None,
     tune: IsTuned = True,
+    label_smoothing: Smoothing = 0.0,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -99,11 +104,10 @@ def cls_random(
     """
     from erasable.bench import random_groups
 
-    def groups(name: str, labels: list[Any]) -> "list[Group]":
-        return random_groups(share or [10, 50], is_cifar=name == "cifar10")
-
     chosen = _chosen(method, kind)
-    _run(data, None, scale, seeds, chosen, runs, out, groups, is_tuned=tune, as_json=as_json)
+    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
+    groups = random_groups(share or [10, 50], is_cifar=harness.data_name == "cifar10")
+    _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
 
 
 def cls_imagenet(
@@ -114,6 +118,7 @@ def cls_imagenet(
     method: Methods = None,
     kind: Kinds = None,
     tune: IsTuned = False,
+    label_smoothing: Smoothing = 0.0,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     resolution: Resolution = None,
@@ -128,17 +133,17 @@ def cls_imagenet(
     """
     from erasable.bench import imagenet_groups
 
-    def groups(name: str, labels: list[Any]) -> "list[Group]":
-        return imagenet_groups(labels, single=classes)
-
     chosen = _chosen(method, kind)
-    _run(data, resolution, scale, seeds, chosen, runs, out, groups, is_tuned=tune, as_json=as_json)
+    harness = _harness(data, resolution, scale, label_smoothing, runs, out, is_quiet=as_json)
+    groups = imagenet_groups(harness.classes, single=classes)
+    _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
 
 
 def gnn(
     data: Data = "cifar10",
     scale: Scale = "laptop",
     seeds: Seeds = 3,
+    label_smoothing: Smoothing = 0.0,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -158,7 +163,7 @@ def gnn(
         unlearning_document,
     )
 
-    harness = _harness(data, None, scale, runs, out, is_quiet=as_json)
+    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
     one = class_groups(harness.classes, single=1, is_cifar=False)[0]
     made = run_unlearning(
         harness,
@@ -186,6 +191,7 @@ def sequence(
     method: Methods = None,
     kind: Kinds = None,
     tune: IsTuned = True,
+    label_smoothing: Smoothing = 0.0,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -200,7 +206,7 @@ def sequence(
     from erasable.bench import default_sequence, run_sequence, sequence_document, tuning_of
 
     edits, kinds = _chosen(method, kind)
-    harness = _harness(data, None, scale, runs, out, is_quiet=as_json)
+    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
     requests = rule or default_sequence(harness.classes)
     made = run_sequence(
         harness,
@@ -254,14 +260,11 @@ def tradeoff(
 
 
 def _run(
-    data: str,
-    resolution: int | None,
-    scale: str,
+    harness: "Harness",
+    groups: "list[Group]",
     seeds: int | None,
     chosen: tuple[tuple[str, ...], tuple[str, ...]],
-    runs: Path,
     out: list[Path] | None,
-    groups: "Callable[[str, list[Any]], list[Group]]",
     *,
     is_tuned: bool,
     as_json: bool,
@@ -269,11 +272,10 @@ def _run(
     from erasable.bench import run_unlearning, unlearning_document
 
     edits, kinds = chosen
-    harness = _harness(data, resolution, scale, runs, out, is_quiet=as_json)
     made = run_unlearning(
         harness,
-        groups(harness.data_name, harness.classes),
-        seeds=list(range(seeds or (5 if scale == "paper" else 3))),
+        groups,
+        seeds=list(range(seeds or (5 if harness.scale == "paper" else 3))),
         edits=edits,
         kinds=kinds,
         is_tuned=is_tuned,
@@ -311,6 +313,7 @@ def _harness(
     data: str,
     resolution: int | None,
     scale: str,
+    label_smoothing: float,
     runs: Path,
     out: list[Path] | None,
     *,
@@ -323,7 +326,14 @@ def _harness(
         require_file(path)
         require_form(path)
     loaded = load_dataset(data, resolution=resolution)
-    return Harness(loaded, scale=scale, runs=Runs(runs), say=say, verbose=not is_quiet)
+    return Harness(
+        loaded,
+        scale=scale,
+        runs=Runs(runs),
+        label_smoothing=label_smoothing,
+        say=say,
+        verbose=not is_quiet,
+    )
 
 
 def _show(
