@@ -24,6 +24,7 @@ from erasable.weights import weights_digest
 
 WEIGHTS = [name for name, kind in methods().items() if issubclass(kind, WeightMethod)]
 ITERATIVE = [name for name, kind in methods().items() if issubclass(kind, SGDMethod)]
+STEPPING = [name for name in WEIGHTS if name != "mute"]  # it has no steps, and nothing random
 ONE = Budget(epochs=1)
 
 
@@ -32,7 +33,7 @@ def state(network):
 
 
 def edited(problem, name, *, budget=ONE, **settings):
-    small = {"batch_size": 64} if name in ITERATIVE else {"samples": 5}
+    small = {"batch_size": 64} if name in ITERATIVE else {"samples": 5} if name == "iu" else {}
     method = get_method(name, **{**small, **settings})
     return unlearn(
         method, problem.network, forget=problem.forget, retain=problem.retain, budget=budget
@@ -50,7 +51,7 @@ def test_the_original_is_never_changed_and_the_copy_is(problem, name):
     assert not any(module.training for module in found.model.modules())
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("name", STEPPING)
 def test_a_step_of_length_zero_is_the_identity(problem, name):
     zero = {"learning_rate": 0.0} if name in ITERATIVE else {"alpha": 0.0}
     found = edited(problem, name, **zero)
@@ -72,7 +73,7 @@ def test_nothing_to_forget_is_the_identity(problem, name):
     assert found.model is not problem.network
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("name", STEPPING)
 def test_a_seed_decides_everything_and_the_callers_random_state_stays(problem, name):
     torch.manual_seed(5)
     expected = torch.random.get_rng_state()
@@ -115,7 +116,8 @@ def test_frozen_batch_normalisation_keeps_its_statistics(problem, name):
 
 def test_drift_of_statistics_shows_that_only_the_forget_set_was_seen(problem):
     """GA sees the forget set only, FT the rest: the first drifts further."""
-    ga, ft = (edited(problem, name, learning_rate=1e-6) for name in ("ga", "ft"))
+    budget = Budget(epochs=5)  # in one, the statistics of so few batches move little
+    ga, ft = (edited(problem, name, learning_rate=1e-6, budget=budget) for name in ("ga", "ft"))
     assert ga.figures["batch_norm_drift"] > 2 * ft.figures["batch_norm_drift"]
 
 

@@ -1,5 +1,7 @@
 """Each method's sign of correctness, on digits with one class to forget."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,8 @@ from erasable.baselines._influence import exact_step, gradient, released_step
 from erasable.baselines._munba import bargain
 from erasable.baselines._rows import as_rows
 from erasable.models import SPMClassifier
+from erasable.training import as_images
+from erasable.weights import weights_digest
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +264,32 @@ def test_a_gradient_is_that_of_the_mean_loss(problem):
 
 
 # -- deletion and retraining ----------------------------------------------------------------------
+
+
+def test_muting_silences_a_class_and_keeps_the_odds_between_the_others(problem):
+    found = unlearn("mute", problem.network, forget=problem.forget, retain=problem.retain).model
+    images = torch.from_numpy(as_images(np.asarray(problem.test.X, np.float32)))
+    with torch.no_grad():
+        before, after = problem.network(images), found(images)
+    gone = int(problem.forget.y[0])
+    others = [label for label in range(10) if label != gone]
+    torch.testing.assert_close(after[:, others], before[:, others], rtol=0, atol=0)
+    assert (after.softmax(1)[:, gone] < 1e-7).all()
+    assert problem.error(found, problem.forget) == 1
+
+
+def test_muting_changes_nothing_for_classes_that_go_on(problem):
+    some = problem.retain.take(range(20))
+    rest = problem.retain.take(range(20, len(problem.retain)))
+    found = unlearn("mute", problem.network, forget=some, retain=rest).model
+    assert weights_digest(found) == weights_digest(problem.network)
+
+
+def test_a_head_without_bias_can_be_muted(problem):
+    network = copy.deepcopy(problem.network)
+    network[-1] = torch.nn.Linear(128, 10, bias=False)
+    found = unlearn("mute", network, forget=problem.forget, retain=problem.retain).model
+    assert problem.error(found, problem.forget) == 1
 
 
 def test_deletion_and_retraining_forget_a_class_for_sure(problem):

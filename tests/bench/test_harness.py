@@ -14,6 +14,7 @@ from erasable.bench._rules import scenario
 from erasable.bench._runs import Runs
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError, StoreError
+from erasable.models import preset
 
 RULE = "class:3"
 
@@ -201,6 +202,15 @@ def test_lost_predictions_of_an_oracle_are_made_again(harness, folder, cells):
 def test_a_preset_that_does_not_train_is_refused(data, tmp_path):
     with pytest.raises(ArgumentError, match="Expected preset 'tiny'"):
         Harness(data, scale="exact", runs=Runs(tmp_path))
+
+
+def test_labels_are_not_smoothed_whatever_the_preset_says(data, tmp_path):
+    """Networks trained on smoothed labels do not know which classes are alike."""
+    assert preset("laptop", (1, 8, 8))["label_smoothing"] > 0
+    plain = Harness(data, scale="laptop", runs=Runs(tmp_path))
+    assert plain.settings("original", "spm", 0)["parameters"]["label_smoothing"] == 0
+    smooth = Harness(data, scale="laptop", runs=Runs(tmp_path), label_smoothing=0.1)
+    assert smooth.settings("original", "spm", 0)["parameters"]["label_smoothing"] == 0.1
 
 
 # -- predictions and metrics ----------------------------------------------------------------------

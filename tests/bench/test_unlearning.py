@@ -111,6 +111,18 @@ def made(tmp_path_factory):
     return run_unlearning(harness, groups, **kwargs), harness, groups, kwargs, said
 
 
+def test_muting_is_only_shown_where_whole_classes_are_forgotten(made):
+    _, harness, groups, kwargs, _ = made
+    asked = {**kwargs, "edits": ("mute",)}
+    of_class = run_unlearning(harness, groups, **asked)
+    assert ("parametric", "mute") in of_class.found[groups[0].title].cells
+    muted = of_class.found[groups[0].title].cells["parametric", "mute"][0].result
+    assert muted["compare"]["values"]["ua"] == 1
+    at_random = random_groups([10], is_cifar=False)
+    found = run_unlearning(harness, at_random, **asked).found[at_random[0].title]
+    assert list(found.cells) == [("spm", "deletion")]
+
+
 def test_a_table_has_oracles_originals_and_methods(made):
     compared, *_ = made
     sheet, *details = compared.sheets

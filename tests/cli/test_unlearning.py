@@ -108,7 +108,7 @@ def test_tables_as_json(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--method", "gaa"), "Expected methods among 'ga'"),
+        (("--method", "gaa"), "Expected methods among 'mute', 'ga'"),
         (("--kind", "tree"), "Expected kinds among 'knn'"),
         (("--out", "page.pdf"), "Expected a file that ends in 'md'"),
         (("--preset", "exact"), "Expected preset 'tiny'"),
