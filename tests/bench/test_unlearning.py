@@ -4,9 +4,11 @@ import copy
 import statistics
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from erasable.bench import _unlearning
+from erasable.bench._answers_figure import answers
 from erasable.bench._document import FORMS, Document, Picture
 from erasable.bench._harness import Harness
 from erasable.bench._runs import Runs
@@ -109,6 +111,26 @@ def made(tmp_path_factory):
     kwargs = {"seeds": [0], "edits": ("ga",), "kinds": ("spm",), "is_tuned": False}
     kwargs["say"] = said.append
     return run_unlearning(harness, groups, **kwargs), harness, groups, kwargs, said
+
+
+def test_answers_to_images_of_a_forgotten_class_are_counted(made):
+    compared, harness, groups, *_ = made
+    (group,) = compared.found.values()
+    shown = answers(group)
+    assert list(shown) == ["Parametric: oracle", "Parametric: GA", "SPM: oracle", "SPM: Deletion"]
+    forgotten = harness.train.y[harness.scenario(groups[0].rules[0], 0).is_forgotten]
+    gone = harness.classes.index(forgotten[0])
+    for name, shares in shown.items():
+        assert list(shares) == [gone]
+        assert shares[gone].sum() == pytest.approx(1)
+        assert shares[gone][gone] == 0 or name == "Parametric: GA"
+    told = group.cells["spm", "deletion"][0].result["compare"]
+    of_class = int((harness.test.y == harness.classes[gone]).sum())
+    mine, theirs = (np.array(told["answers"][who][str(gone)]) for who in ("unlearned", "oracle"))
+    assert mine.sum() == theirs.sum() == of_class
+    # As many as differ in their counts, at least, differ in their answers.
+    least = np.abs(mine - theirs).sum() / 2 / of_class
+    assert told["test_forgotten"]["prediction_gap"] >= least - 1e-12
 
 
 def test_muting_is_only_shown_where_whole_classes_are_forgotten(made):
@@ -292,7 +314,12 @@ def test_the_claim_is_judged_in_words(made):
 def test_pictures_show_every_group(made):
     compared, harness, *_ = made
     document = unlearning_document("T", compared, harness.classes, "erasable tables cls_cifar")
-    assert [picture.name for picture in document.pictures] == ["floor", "time", "classes"]
+    assert [picture.name for picture in document.pictures] == [
+        "floor",
+        "time",
+        "classes",
+        "answers",
+    ]
     assert all(picture.draw().startswith(b"\x89PNG") for picture in document.pictures)
     facts = "\n".join(document.facts)
     assert "Command: erasable tables cls_cifar" in facts

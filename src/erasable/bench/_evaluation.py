@@ -66,7 +66,24 @@ class Evaluation:
         if self._is_class:
             found["test_remaining"] = _gaps(unlearned, oracle, ~self._of_forgotten)
             found["test_forgotten"] = _gaps(unlearned, oracle, self._of_forgotten)
+            found["answers"] = {
+                "unlearned": self._answers(unlearned),
+                "oracle": self._answers(oracle),
+            }
         return found
+
+    def _answers(self, model: Predictions) -> dict[str, list[int]]:
+        """Return how often each class is answered to test rows of each forgotten class.
+
+        Classes are named by their columns.
+        """
+        answered = model.test.argmax(axis=1)
+        return {
+            str(column): np.bincount(
+                answered[self._test_y == column], minlength=model.test.shape[1]
+            ).tolist()
+            for column in np.unique(self._test_y[self._of_forgotten]).tolist()
+        }
 
     def _by_class(self, unlearned: Predictions, oracle: Predictions) -> list[float | None]:
         """Return the prediction gap on test rows of each class; None for one without any."""

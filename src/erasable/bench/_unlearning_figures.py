@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from erasable.bench._answers_figure import answers, answers_picture
 from erasable.bench._document import Picture
 from erasable.bench._figures import as_png, pyplot
 from erasable.bench._grid import Found
@@ -39,6 +40,7 @@ def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list
     shown = {title: group for title, group in found.items() if _means(group)}
     if not shown:
         return []
+    answered = {title: parts for title, group in shown.items() if (parts := answers(group))}
     return [
         Picture(
             "floor",
@@ -60,6 +62,7 @@ def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list
                 shown, lambda axis, group: _draw_classes(axis, group, classes), height=3.6
             ),
         ),
+        *([answers_picture(answered, classes)] if answered else []),
     ]
 
 
