@@ -292,6 +292,15 @@ def test_a_head_without_bias_can_be_muted(problem):
     assert problem.error(found, problem.forget) == 1
 
 
+def test_a_head_whose_logits_are_all_low_is_muted_below_them(problem):
+    network = copy.deepcopy(problem.network)
+    with torch.no_grad():
+        network[-1].bias -= 50
+    found = unlearn("mute", network, forget=problem.forget, retain=problem.retain).model
+    assert problem.error(found, problem.forget) == 1
+    assert problem.error(found, problem.retain) == problem.error(network, problem.retain)
+
+
 def test_deletion_and_retraining_forget_a_class_for_sure(problem):
     rows = problem.retain.take(range(200))
     gone = problem.forget.take(range(20))

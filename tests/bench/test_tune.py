@@ -7,7 +7,7 @@ import pytest
 from erasable.baselines import methods
 from erasable.bench._harness import Harness
 from erasable.bench._runs import Run, Runs
-from erasable.bench._tune import combinations, mean_gap, trials_left, tune, untried
+from erasable.bench._tune import combinations, mean_gap, open_ends, trials_left, tune, untried
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError, StateError
 
@@ -81,7 +81,42 @@ def test_values_that_a_method_refuses_are_not_tried():
         {"learning_rate": 0.05, "share": 1.0},
     ]
     tried += [{"settings": first[0], "mean_gap": 0}, {"settings": first[1], "mean_gap": -9}]
-    assert untried(methods()["salun"], tried) == []  # a share of 2 is none
+    assert untried(methods()["salun"], tried) == [  # a share of 2 is none
+        {"learning_rate": 0.013, "share": 1.0},
+        {"learning_rate": 0.2, "share": 1.0},
+    ]
+
+
+def test_every_setting_is_searched_around_the_best_with_the_others_as_they_are():
+    """A penalty that was best at one rate need not be best at the next."""
+    gaps = {(rate, alpha): -rate for rate in (0.01, 0.03, 0.1) for alpha in (1e-5, 1e-4)}
+    gaps[0.1, 1e-4] = -0.2
+
+    def left():
+        tried = [
+            {"settings": {"learning_rate": rate, "alpha": alpha}, "mean_gap": gap}
+            for (rate, alpha), gap in gaps.items()
+        ]
+        best = min(tried, key=lambda entry: entry["mean_gap"])["settings"]
+        found = [tuple(one.values()) for one in untried(methods()["l1_sparse"], tried)]
+        return found, open_ends({"searched": tried, "chosen": best})
+
+    assert left() == ([(0.3, 1e-4), (0.1, 1e-3)], ["learning_rate", "alpha"])
+    gaps |= {(0.3, 1e-4): -0.3, (0.1, 1e-3): 0}
+    assert left() == ([(0.9, 1e-4), (0.3, 1e-5), (0.3, 1e-3)], ["learning_rate", "alpha"])
+    gaps |= {(0.9, 1e-4): 0, (0.3, 1e-5): 0, (0.3, 1e-3): 0}
+    assert left() == ([], [])
+
+
+def test_a_step_beyond_an_end_goes_beyond_it():
+    class Narrow(methods()["ft"]):
+        @classmethod
+        def grid(cls):
+            return {"learning_rate": (0.11, 0.12)}
+
+    tried = [{"settings": {"learning_rate": r}, "mean_gap": -r} for r in (0.11, 0.12)]
+    ((further,),) = (one.values() for one in untried(Narrow, tried))
+    assert further > 0.12
 
 
 def test_only_positive_fractions_are_stretched():
@@ -113,6 +148,18 @@ def test_what_is_left_of_a_search_is_told_without_doing_it(monkeypatch, harness)
     del done["0.01"]
     left, chosen = trials_left(harness, "ft", rule="class:9")
     assert ([one.method.learning_rate for one in left], chosen) == ([0.01], {})
+
+
+def test_a_search_goes_on_beyond_the_grid_until_it_gets_worse(monkeypatch, harness):
+    def cell(wanted):
+        gap = abs(wanted.method.learning_rate - 0.8)
+        return Run({}, {"compare": {"deltas": dict.fromkeys(("ua", "ra", "ta"), gap)}}, 0, "", "")
+
+    monkeypatch.setattr(harness, "cell", cell)
+    found = tune(harness, "ft", rule="class:9")
+    rates = [entry["settings"]["learning_rate"] for entry in found["searched"]]
+    assert rates == [0.003, 0.01, 0.03, 0.1, 0.3, 0.9, 3.0]
+    assert found["chosen"] == {"learning_rate": 0.9}
 
 
 def test_a_cell_that_diverged_is_never_chosen(monkeypatch, harness):

@@ -70,7 +70,7 @@ def _of_oracle(
 def _passes(harness: Harness, method: Method, gone: float) -> float:
     """Return how often an edit passes over the rows, as a multiple of all of them."""
     if not isinstance(method, SGDMethod):
-        return 1.0
+        return 1.0 if method.grid() else 0.0  # what has nothing to tune reads no rows
     share = {"forget": gone, "retain": 1 - gone}
     read = sum(share[name] for name in method.reads)
     return read * BUDGETS[harness.scale].allowed(method.epochs, read)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from erasable.baselines import Method, get_method
+from erasable.baselines import Method, get_method, methods
 from erasable.bench._document import Document, origin
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._rules import classes_rule, stages
@@ -63,9 +63,9 @@ def run_sequence(
         say: Where remarks on the progress go.
     """
     made = Sequences(stages(rule)[-1])
-    methods = _methods(harness, made, edits, tuning, say)
-    methods += [(kind, get_method("deletion")) for kind in kinds]
-    for kind, method in methods:
+    compared = _methods(harness, made, edits, tuning, say)
+    compared += [(kind, get_method("deletion")) for kind in kinds]
+    for kind, method in compared:
         for seed in seeds:
             try:
                 run = harness.sequence(Cell(kind, method, rule, seed))
@@ -74,7 +74,7 @@ def run_sequence(
                 say(f"{method.name} on {kind}, seed {seed} failed: {error}")
             else:
                 made.runs.setdefault((kind, method.name), []).append(run)
-    for kind in dict.fromkeys(kind for kind, _ in methods):
+    for kind in dict.fromkeys(kind for kind, _ in compared):
         try:
             floors = [harness.floor(kind, part, seeds) for part in stages(rule)]
         except ErasableError as error:
@@ -99,18 +99,19 @@ def _methods(
     say: Say,
 ) -> list[tuple[str, Method]]:
     """Return methods that edit weights, tuned if asked; what fails is noted."""
-    methods: list[tuple[str, Method]] = []
+    found: list[tuple[str, Method]] = []
+    known = methods()
     for name in edits:
         settings: dict[str, Any] = {}
-        if tuning is not None:
+        if tuning is not None and known[name].grid():
             try:
                 made.searched.append(tune(harness, name, rule=tuning[0], seed=tuning[1], say=say))
             except ErasableError as error:
                 made.failures[f"tuning of {name}"] = str(error)
                 continue
             settings = made.searched[-1]["chosen"]
-        methods.append(("parametric", get_method(name, **settings)))
-    return methods
+        found.append(("parametric", get_method(name, **settings)))
+    return found
 
 
 def default_sequence(classes: list[Any]) -> str:

@@ -1,15 +1,15 @@
 """Settings of a method chosen by its documented grid, on a scenario that no table shows.
 
-A grid made for other networks may be too narrow. If the best value of a setting is the first or the
-last one that was tried, the next one beyond is tried, too.
+A grid made for other networks may be too narrow. If nothing was tried on one side of the best value
+of a setting, with all others equal, the next value there is tried, too.
 """
 
 import itertools
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from erasable.baselines import Method, get_method, methods
+from erasable.baselines import get_method, methods
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._runs import Run
 from erasable.errors import ArgumentError, StateError
@@ -18,6 +18,17 @@ Say = Callable[[str], None]
 
 BEYOND = 3
 """How many values beyond either end of a grid are tried at most."""
+
+
+class Tunable(Protocol):
+    """A method whose settings can be searched."""
+
+    def __init__(self, **settings: Any) -> None: ...
+
+    @classmethod
+    def grid(cls) -> dict[str, tuple[Any, ...]]:
+        """Return the values that tuning tries, by setting."""
+        ...
 
 
 def tune(
@@ -56,7 +67,7 @@ def tune(
             searched.append({"settings": settings, "mean_gap": gap})
             shown = "diverged" if gap is None else f"mean gap {100 * gap:.2f} points"
             say(f"{name} {settings}: {shown}")
-    best = _best(searched)
+    best = best_of(searched)
     if best is None:
         raise StateError(f"Expected a setting of {name} that works, but all of them diverged.")
     return {
@@ -91,60 +102,103 @@ def trials_left(
             {"settings": settings, "mean_gap": mean_gap(harness.cell(cell))}
             for settings, cell in zip(todo, cells, strict=True)
         ]
-    best = _best(searched)
+    best = best_of(searched)
     return [], {} if best is None else best["settings"]
 
 
-def untried(method: type[Method], searched: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def untried(
+    method: type[Tunable], searched: Sequence[dict[str, Any]], *, score: str = "mean_gap"
+) -> list[dict[str, Any]]:
     """Return the settings to try next: those of the grid, then beyond an end that is best so far.
 
     Args:
         method: The method.
-        searched: What was tried, and the mean gap of each.
+        searched: What was tried, and how good each was.
+        score: How that is called; small is good, None has diverged.
     """
     known = [entry["settings"] for entry in searched]
     if grid := [settings for settings in combinations(method) if settings not in known]:
         return grid
-    best = _best(searched)
-    return [] if best is None else _beyond(method, best["settings"], known)
+    best = best_of(searched, score=score)
+    if best is None:
+        return []
+    found = _beyond(method, best["settings"], known)
+    return [settings for settings in found if _is_possible(method, settings)]
+
+
+def open_ends(entry: dict[str, Any]) -> list[str]:
+    """Return settings whose choice has no value on one side that was tried, all others equal.
+
+    Args:
+        entry: What `tune` returned.
+    """
+    known = [one["settings"] for one in entry["searched"]]
+    varied = [name for name in entry["chosen"] if len({one[name] for one in known}) > 1]
+    sides = [(name, _line(entry["chosen"], known, name)) for name in varied]
+    return [name for name, line in sides if entry["chosen"][name] in (line[0], line[-1])]
 
 
 def _beyond(
-    method: type[Method], best: dict[str, Any], known: Sequence[dict[str, Any]]
+    method: type[Tunable], best: dict[str, Any], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return settings one step beyond each end that is best, at the pace of the last step.
+    """Return, per setting, the next values on a side of the best one where none was tried.
 
-    Only positive fractions are stretched: rates, weights, shares.
+    That is with all other settings equal. The next value is one that was tried with others, or a
+    step beyond all of them at the pace of the last one. Only positive fractions are stretched:
+    rates, weights, shares.
     """
     found = []
     for name, values in method.grid().items():
         if len(values) == 1 or not all(type(value) is float and value > 0 for value in values):
             continue
-        tried = sorted({settings[name] for settings in known})
-        below = sum(value < min(values) for value in tried)
-        above = sum(value > max(values) for value in tried)
-        for end, inner, steps in ((tried[0], tried[1], below), (tried[-1], tried[-2], above)):
-            further = {**best, name: float(f"{end * end / inner:.1g}")}
-            if best[name] == end and steps < BEYOND and further not in known:
-                found += [further] if _is_possible(method, further) else []
+        line, tried = _line(best, known, name), sorted({settings[name] for settings in known})
+        place, low, high = tried.index(best[name]), min(values), max(values)
+        if best[name] == line[0]:
+            further = tried[place - 1] if place else _step(tried[0], tried[1])
+            if sum(value < low for value in (*tried[place:], further)) <= BEYOND:
+                found.append({**best, name: further})
+        if best[name] == line[-1]:
+            is_last = place == len(tried) - 1
+            further = _step(tried[-1], tried[-2]) if is_last else tried[place + 1]
+            if sum(value > high for value in (*tried[: place + 1], further)) <= BEYOND:
+                found.append({**best, name: further})
     return found
 
 
-def _is_possible(method: type[Method], settings: dict[str, Any]) -> bool:
+def _line(best: dict[str, Any], known: Sequence[dict[str, Any]], name: str) -> list[Any]:
+    """Return the values of a setting that were tried with all others as they are in the best."""
+    return sorted(settings[name] for settings in known if {**settings, name: best[name]} == best)
+
+
+def _step(end: float, inner: float) -> float:
+    """Return the value beyond an end, in round numbers where they lie beyond it."""
+    further = end * end / inner
+    rounded = float(f"{further:.1g}")
+    return rounded if (rounded > end) == (further > end) and rounded != end else further
+
+
+def _is_possible(method: type[Tunable], settings: dict[str, Any]) -> bool:
     try:
-        get_method(method.name, **settings)
+        method(**settings)
     except ArgumentError:
         return False
     return True
 
 
-def _best(searched: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the entry with the smallest gap; None if all diverged."""
-    scored = [entry for entry in searched if entry["mean_gap"] is not None]
-    return min(scored, key=lambda entry: entry["mean_gap"]) if scored else None
+def best_of(
+    searched: Sequence[dict[str, Any]], *, score: str = "mean_gap"
+) -> dict[str, Any] | None:
+    """Return the entry with the smallest score; None if all diverged.
+
+    Args:
+        searched: What was tried, and how good each was.
+        score: How that is called.
+    """
+    scored = [entry for entry in searched if entry[score] is not None]
+    return min(scored, key=lambda entry: entry[score]) if scored else None
 
 
-def combinations(method: type[Method]) -> list[dict[str, Any]]:
+def combinations(method: type[Tunable]) -> list[dict[str, Any]]:
     """Return every combination of a method's grid; one without settings if it has none."""
     grid = method.grid()
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]

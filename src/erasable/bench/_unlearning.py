@@ -24,7 +24,7 @@ from erasable.bench._paper import (
 from erasable.bench._rules import classes_rule
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Figure, Sheet
-from erasable.bench._tune import trials_left, tune
+from erasable.bench._tune import open_ends, trials_left, tune
 from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError, ErasableError
@@ -187,7 +187,7 @@ def run_unlearning(
         others: list[Run] = []
         for name in _suitable(edits, harness, group):
             settings: dict[str, Any] = {}
-            if is_tuned:
+            if is_tuned and methods()[name].grid():
                 try:
                     searched.append(_tune(harness, name, group, say))
                 except ErasableError as error:
@@ -280,11 +280,7 @@ def tuned_fact(entry: dict[str, Any]) -> str:
 
 def _edges(entry: dict[str, Any]) -> str:
     """Say where the choice is the last that was tried: values beyond might be better."""
-    at_edge = []
-    for name, value in entry["chosen"].items():
-        tried = sorted({one["settings"][name] for one in entry["searched"]})
-        if len(tried) > 1 and value in (tried[0], tried[-1]):
-            at_edge.append(name)
+    at_edge = open_ends(entry)
     return f", the last value tried for {', '.join(at_edge)}" if at_edge else ""
 
 
@@ -308,7 +304,8 @@ def _forecast(
     for group in groups:
         compared = [(kind, get_method("deletion")) for kind in kinds]
         for name in _suitable(edits, harness, group):
-            left, chosen = _trials_left(harness, name, group) if is_tuned else ([], {})
+            has_search = is_tuned and methods()[name].grid()
+            left, chosen = _trials_left(harness, name, group) if has_search else ([], {})
             cells += left
             compared.append(("parametric", get_method(name, **chosen)))
         for kind, method in compared:
