@@ -169,7 +169,8 @@ def test_tuning_takes_the_setting_that_forgets_and_says_what_diverged(drawings, 
     assert chosen == {"ft": 5e-4, "salun": 1e-4}
     assert {label for *_, label in edits[:4]} == {0}  # a class that no table shows
     salun = made.searched[1]["searched"]
-    assert [one["score"] is None for one in salun] == [False, True]
+    tried = [(one["settings"]["learning_rate"], one["score"] is None) for one in salun]
+    assert tried == [(1e-4, False), (5e-4, True), (2e-5, False)]  # the last is beyond the grid
     page = tmp_path / "page.md"
     forgetting_document(drawings, made, "Title", "command").write(page)
     assert "learning_rate 0.0005: diverged" in page.read_text()

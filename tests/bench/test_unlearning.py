@@ -30,7 +30,7 @@ from erasable.bench._unlearning import (
     unlearning_document,
 )
 from erasable.bench._unlearning_figures import unlearning_pictures
-from erasable.bench._unlearning_sheets import unlearning_sheet
+from erasable.bench._unlearning_sheets import best_edit, unlearning_sheet
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError, StateError
 
@@ -131,6 +131,44 @@ def test_answers_to_images_of_a_forgotten_class_are_counted(made):
     # As many as differ in their counts, at least, differ in their answers.
     least = np.abs(mine - theirs).sum() / 2 / of_class
     assert told["test_forgotten"]["prediction_gap"] >= least - 1e-12
+
+
+def test_the_best_edit_is_the_same_everywhere_and_never_the_control(made):
+    compared, *_ = made
+    ((title, group),) = compared.found.items()
+    (good,) = group.cells["parametric", "ga"]
+
+    def at(gap):
+        run = copy.deepcopy(good)
+        run.result["compare"]["test"]["prediction_gap"] = gap
+        return [run]
+
+    cells = {
+        ("parametric", "mute"): at(0.01),
+        ("parametric", "ga"): at(0.3),
+        ("parametric", "ft"): at(0.2),
+        ("spm", "deletion"): group.cells["spm", "deletion"],
+    }
+    both = replace(group, cells=cells)
+    assert best_edit(both) == ("parametric", "ft")
+    assert list(answers(both))[:3] == ["Parametric: oracle", "Parametric: Mute", "Parametric: FT"]
+    headline = unlearning_sheet(title, both).notes[0]
+    assert "the best method that edits weights (FT)" in headline
+    assert "points above muting" in headline
+
+
+def test_a_class_that_is_forgotten_with_others_now_and_then_is_shown_once(made):
+    compared, *_ = made
+    (group,) = compared.found.values()
+    (first,) = group.untouched["spm"]
+    second = copy.deepcopy(first)
+    second.settings["rule"] = "classes:0,1"
+    for whose in second.result["compare"]["answers"].values():
+        whose["0"] = [1] * 10
+    twice = replace(group, untouched={**group.untouched, "spm": [first, second]})
+    np.testing.assert_array_equal(
+        answers(twice)["SPM: oracle"][0], answers(group)["SPM: oracle"][0]
+    )
 
 
 def test_muting_is_only_shown_where_whole_classes_are_forgotten(made):

@@ -146,9 +146,23 @@ def test_a_pack_scores_its_own_oracles(run, tmp_path):
     assert first["prediction_gap"] == pytest.approx(first["floor"] / 2)
     assert second["prediction_gap"] > first["prediction_gap"]
     code, out, _ = run("bench", "score", own, "--pack", pack, keeps=False)
-    assert "2 parametric oracles of preset tiny; PG_H between them" in out
+    assert "2 parametric oracles of preset tiny, label smoothing 0; PG_H between them" in out
     assert f"1. {own}: PG_H" in out
     assert "0.5 × floor" in out
+
+
+def test_labels_are_smoothed_on_request(run, tmp_path):
+    page = tmp_path / "page.md"
+    words = ("--classes", 1, "--label-smoothing", 0.2, "--out", page)
+    code, _, _ = run("tables", "cls_cifar", *FEW, *words)
+    assert code == 0
+    assert "Preset: tiny; label smoothing 0.2" in page.read_text()
+
+
+def test_muting_single_rows_is_refused(run):
+    code, _, err = run("tables", "cls_random", *SMALL, "--method", "mute")
+    assert code == 1
+    assert "Expected methods that forget single rows, but 'mute' only forget whole classes." in err
 
 
 def test_a_pack_of_one_seed_has_the_two_oracles_of_a_floor(run, tmp_path):
@@ -157,7 +171,7 @@ def test_a_pack_of_one_seed_has_the_two_oracles_of_a_floor(run, tmp_path):
     code, out, _ = run(*words)
     assert code == 0
     assert "2 oracles without random:10%" in out
-    assert load_pack(pack).record["seeds"] == [1000, 2000]
+    assert load_pack(pack).record["oracle_seeds"] == [1000, 2000]
     code, _, err = run("bench", "pack", *SMALL, "--rule", "random:10%", "--out", pack)
     assert code == 1
     assert "Name its seed: random:10%@0." in err

@@ -40,6 +40,7 @@ from erasable.bench._unlearning import (
     imagenet_groups,
     random_groups,
     run_unlearning,
+    suitable,
     unlearning_document,
 )
 from erasable.bench._votes_page import votes_page
@@ -107,6 +108,7 @@ __all__ = [
     "share_png",
     "std_cls_document",
     "std_cls_page",
+    "suitable",
     "teaser_figure",
     "tradeoff_document",
     "tune",

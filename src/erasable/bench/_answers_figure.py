@@ -10,7 +10,10 @@ from erasable.bench._document import Picture
 from erasable.bench._figures import as_png, pyplot
 from erasable.bench._grid import Found
 from erasable.bench._runs import Run
-from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
+from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES, best_edit
+
+_MOST = 30
+"""Classes that can still be read beside each other."""
 
 Answers = dict[int, npt.NDArray[Any]]
 """Share of each answer, by the column of the image's own class."""
@@ -20,22 +23,25 @@ def answers(found: Found) -> dict[str, Answers]:
     """Return what oracles and models answer to test images of forgotten classes, by their names.
 
     Deletion from a memory and muting, which leave the odds between other classes as they were, and
-    the edit that comes nearest to its oracle. Nothing where no whole classes were forgotten.
+    the edit that comes nearest to its oracle. Nothing where no whole classes were forgotten, or
+    too many to be drawn.
 
     Args:
         found: What was measured.
     """
     shown: dict[str, Answers] = {}
-    for kind in found.oracles:
-        mine = {method: runs for (k, method), runs in found.cells.items() if k == kind}
-        scored = {method: _told(runs) for method, runs in mine.items() if _told(runs)}
-        if kind not in ("parametric", "spm", "gnn") or not scored:
-            continue
-        first = next(iter(scored.values()))
-        shown[f"{KIND_TITLES[kind]}: oracle"] = _shares(first, "oracle")
-        for method in _chosen(scored):
-            name = f"{KIND_TITLES[kind]}: {TITLES.get(method, method)}"
-            shown[name] = _shares(scored[method], "unlearned")
+    best = best_edit(found)
+    for kind in [kind for kind in ("parametric", "spm", "gnn") if kind in found.untouched]:
+        chosen = [(kind, "deletion"), *([MUTED, best] if kind == "parametric" else [])]
+        oracle = _shares(_told(found.untouched[kind]), "oracle")
+        if not oracle or len(next(iter(oracle.values()))) > _MOST:
+            return {}
+        shown[f"{KIND_TITLES[kind]}: oracle"] = oracle
+        for key in chosen:
+            if key in found.cells and (told := _told(found.cells[key])):
+                name = f"{KIND_TITLES[kind]}: {TITLES.get(key[1], key[1])}"
+                mine = _shares(told, "unlearned")
+                shown[name] = {row: mine.get(row, np.zeros_like(oracle[row])) for row in oracle}
     return shown
 
 
@@ -56,22 +62,17 @@ def answers_picture(shown: dict[str, dict[str, Answers]], classes: Sequence[Any]
 
 
 def _told(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    compared = [run.result["compare"] for run in runs if "failed" not in run.result]
-    return [one["answers"] for one in compared if "answers" in one]
-
-
-def _chosen(scored: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """Return deletion and muting, and the edit whose answers are nearest to the oracle's."""
-    plain: list[str] = [method for method in ("deletion", "mute") if method in scored]
-    edits = [method for method in scored if method not in plain]
-    if not edits:
-        return plain
-    return [*plain, min(edits, key=lambda method: _distance(scored[method]))]
-
-
-def _distance(told: list[dict[str, Any]]) -> float:
-    mine, theirs = _shares(told, "unlearned"), _shares(told, "oracle")
-    return float(np.mean([np.abs(mine[column] - theirs[column]).sum() for column in mine]))
+    """Return answers of the first runs in which each class was forgotten along with the same."""
+    first: dict[str, str] = {}
+    told = []
+    for run in runs:
+        compared = run.result.get("compare", {})
+        if "answers" not in compared:
+            continue
+        rule = run.settings["rule"]
+        if all(first.setdefault(column, rule) == rule for column in compared["answers"]["oracle"]):
+            told.append(compared["answers"])
+    return told
 
 
 def _shares(told: list[dict[str, Any]], whose: str) -> Answers:

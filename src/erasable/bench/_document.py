@@ -134,6 +134,6 @@ def origin(runs: Sequence[Run], command: str) -> list[str]:
 
 
 def _smoothing(settings: dict[str, Any]) -> str:
-    """Say how labels were smoothed, where that is not simply the preset's."""
+    """Say how labels were smoothed, where a run knows."""
     found = settings.get("parameters", {}).get("label_smoothing")
     return "" if found is None else f"; label smoothing {found:g}"

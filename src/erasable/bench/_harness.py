@@ -204,8 +204,10 @@ class Harness(References):
 
     def floor_runs(self, kind: str, rule: str, seeds: list[int]) -> list[Run]:
         """Return the runs of the oracles that a floor compares."""
-        ends = {end for pair in self.pairs(rule, seeds) for end in pair}
-        return [self.oracle(KINDS[kind], rule, r, seed=seed) for r, seed in sorted(ends)]
+        return [
+            self.oracle(KINDS[kind], rule, rule_seed, seed=seed)
+            for rule_seed, seed in self.ends(rule, seeds)
+        ]
 
     def has_cell(self, cell: Cell) -> bool:
         """Return whether a cell is finished."""

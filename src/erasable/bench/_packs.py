@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.bench._families import KINDS
-from erasable.bench._harness import Harness
+from erasable.bench._harness import Harness, require_kind
 from erasable.bench._rules import forget_digest
 from erasable.errors import ArgumentError, StoreError
 from erasable.files import write_atomically
@@ -33,7 +33,8 @@ class Pack:
     """Probabilities of oracles for one scenario.
 
     Attributes:
-        record: Data set, forget rule and its digest, kind of model, seeds, digest of the test ids.
+        record: Data set, forget rule and its digest, kind of model, seeds of the oracles, label
+            smoothing, digest of the test ids.
         classes: Columns of the probabilities.
         oracles: Probabilities of each oracle for each test row, float16, (oracles, rows, classes).
     """
@@ -77,13 +78,14 @@ def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
             there are several.
         seeds: Seeds of a table; the pack has the oracles that its floor compares, at least two.
     """
+    require_kind(kind)
     digests = {forget_digest(harness.train, harness.scenario(rule, seed)) for seed in seeds}
     if len(digests) > 1:
         raise ArgumentError(
             f"Expected a rule that forgets the same rows for every oracle, but got {rule!r}. Name "
             f"its seed: {rule}@0."
         )
-    ends = sorted({end for pair in harness.pairs(rule, seeds) for end in pair})
+    ends = harness.ends(rule, seeds)
     oracles = []
     for rule_seed, seed in ends:
         harness.oracle(KINDS[kind], rule, rule_seed, seed=seed)
@@ -94,9 +96,10 @@ def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
         "rule": rule,
         "forget": digests.pop(),
         "kind": kind,
-        "seeds": [seed for _, seed in ends],
+        "oracle_seeds": [seed for _, seed in ends],
         "test_ids": ids_digest(harness.test.ids),
         "preset": harness.scale,
+        "label_smoothing": harness.label_smoothing,
     }
     return Pack(record, harness.classes, np.stack(oracles))
 

@@ -58,7 +58,8 @@ class References:
         self.scale, self._runs, self._say, self._verbose = scale, runs, say, verbose
         self._record = data_settings(data)
         found = preset(scale, input_shape(data.train.X))
-        self._parameters = {**found, "label_smoothing": float(label_smoothing)}
+        self.label_smoothing = float(label_smoothing)
+        self._parameters = {**found, "label_smoothing": self.label_smoothing}
         self.classes: list[Any] = sorted(set(data.train.y.tolist()))
         self._originals: dict[tuple[str, int], Trained] = {}
         self._embedded: dict[tuple[str, int], tuple[Embedded, float]] = {}
@@ -95,6 +96,10 @@ class References:
                 ((a, a + ORACLES), (b, b + ORACLES)) for a, b in itertools.combinations(seeds, 2)
             ]
         return [((s, s + ORACLES), (s, s + 2 * ORACLES)) for s in seeds]
+
+    def ends(self, rule: str, seeds: list[int]) -> list[tuple[int, int]]:
+        """Return (seed of the rule, seed of the oracle) of every oracle that a floor compares."""
+        return sorted({end for pair in self.pairs(rule, seeds) for end in pair})
 
     def original(self, family: str, seed: int) -> Trained:
         """Return models that were trained on all rows; the last few are held."""

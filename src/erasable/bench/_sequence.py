@@ -12,7 +12,7 @@ from erasable.bench._rules import classes_rule, stages
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench._tune import tune
-from erasable.bench._unlearning import UNSEEN, introduction, tuned_fact
+from erasable.bench._unlearning import UNSEEN, introduction, suitable, tuned_fact
 from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
 from erasable.errors import ArgumentError, ErasableError, StateError
 
@@ -63,7 +63,8 @@ def run_sequence(
         say: Where remarks on the progress go.
     """
     made = Sequences(stages(rule)[-1])
-    compared = _methods(harness, made, edits, tuning, say)
+    is_class = any(harness.scenario(part, 0).is_class for part in stages(rule))
+    compared = _methods(harness, made, suitable(edits, is_class=is_class), tuning, say)
     compared += [(kind, get_method("deletion")) for kind in kinds]
     for kind, method in compared:
         for seed in seeds:

@@ -173,8 +173,8 @@ def run_unlearning(
         seeds: Seeds of originals.
         edits: Methods that edit weights.
         kinds: Kinds of models that forget by deletion.
-        is_tuned: Choose settings by the documented grids, each on a scenario that no table shows;
-            otherwise settings are as published.
+        is_tuned: Choose settings by grids and beyond their ends, each on a scenario that no table
+            shows; otherwise settings are as published.
         say: Where remarks on the progress go.
     """
     _forecast(harness, groups, seeds, edits, kinds, is_tuned=is_tuned, say=say)
@@ -318,9 +318,17 @@ def _forecast(
 
 def _suitable(edits: Iterable[str], harness: Harness, group: Group) -> list[str]:
     """Return methods that can do what a group asks for."""
-    is_class = all(harness.scenario(rule, 0).is_class for rule in group.rules)
-    known = methods()
-    return [name for name in edits if is_class or not known[name].needs_classes]
+    return suitable(edits, is_class=all(harness.scenario(r, 0).is_class for r in group.rules))
+
+
+def suitable(edits: Iterable[str], *, is_class: bool) -> list[str]:
+    """Return methods without those that only forget whole classes, where none is forgotten whole.
+
+    Args:
+        edits: Names of methods.
+        is_class: Whether whole classes are forgotten.
+    """
+    return [name for name in edits if is_class or not get_method(name).needs_classes]
 
 
 def _trials_left(harness: Harness, name: str, group: Group) -> tuple[list[Cell], dict[str, Any]]:

@@ -10,7 +10,7 @@ from erasable.bench._document import Picture
 from erasable.bench._figures import as_png, pyplot
 from erasable.bench._grid import Found
 from erasable.bench._runs import Run
-from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
+from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES, best_edit
 
 _COLOURS = {
     "parametric": "#8a6d3b",
@@ -31,7 +31,7 @@ _SHORT = 3
 
 
 def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list[Picture]:
-    """Return pictures of all groups: gap against floor, gap against time, gap per class.
+    """Return pictures of all groups: gap against floor, against time, per class, and answers.
 
     Args:
         found: What was measured, by the title of its table.
@@ -147,6 +147,7 @@ def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:
         runs = _scored(found.cells[key])
         values = _by_rule(runs, rules) if len(rules) > 1 else _by_class(runs, len(classes))
         style = {"marker": "o", "markersize": 4, "linewidth": 1, "color": _COLOURS.get(key[0])}
+        style |= {"linestyle": ":"} if key == MUTED else {}
         axis.plot(range(len(values)), values, label=_name(key), **style)
     axis.axhline(statistics.fmean(_floor(found, _reader(found))), color="black", ls="--", lw=1)
     labels = [rule.partition(":")[2] for rule in rules] if len(rules) > 1 else list(classes)
@@ -159,11 +160,11 @@ def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:
 
 
 def _highlighted(found: Found) -> list[tuple[str, str]]:
-    """Return every deletion and the edit with the smallest gap."""
-    means = {key: statistics.fmean(values) for key, values in _means(found).items()}
-    edits = [key for key in means if key[1] != "deletion"]
-    best = [min(edits, key=lambda key: means[key])] if edits else []
-    return [*best, *(key for key in means if key[1] == "deletion")]
+    """Return the edit with the smallest gap, muting, and every deletion."""
+    best, means = best_edit(found), _means(found)
+    edits = [best] if best else []
+    muted = [MUTED] if MUTED in means else []
+    return [*edits, *muted, *(key for key in means if key[1] == "deletion")]
 
 
 def _reader(found: Found) -> str:

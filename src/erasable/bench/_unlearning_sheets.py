@@ -45,6 +45,9 @@ _HEADER = [
 _PAPER_HEADER = ["paper: PG_H %", "paper: PG_S", "paper: UA / RA / TA"]
 _ATTACK = "confidence"
 
+MUTED = ("parametric", "mute")
+"""The control of tables of forgotten classes."""
+
 _LIKE_FLOOR = 1.1
 """Gaps up to so many floors are taken for what two oracles differ by."""
 
@@ -318,30 +321,42 @@ def _floors(found: Found, kind: str) -> dict[str, float]:
     return {**gaps, **deltas}
 
 
-def _headline(found: Found) -> list[str]:
-    """Compare deletion from an SPM's memory with the best method that edits weights.
+def best_edit(found: Found) -> tuple[str, str] | None:
+    """Return the method that edits weights with the smallest PG_H, if there is any.
 
-    Only methods that have a score in every cell can be the best.
+    Only one with a score in every cell can be the best; muting is a control, not a contestant.
+
+    Args:
+        found: What was measured.
     """
     scores = {
-        key: statistics.fmean(r.result["compare"]["test"]["prediction_gap"] for r in runs)
+        key: _mean_gap(runs)
         for key, runs in found.cells.items()
-        if len(_scored(runs)) == len(runs)
+        if key[0] == "parametric" and key != MUTED and len(_scored(runs)) == len(runs)
     }
-    edits = {key: value for key, value in scores.items() if key[0] == "parametric"}
-    own = ("spm", "deletion")
-    if own not in scores or not edits:
+    return min(scores, key=lambda key: scores[key]) if scores else None
+
+
+def _headline(found: Found) -> list[str]:
+    """Compare deletion from an SPM's memory with the best method that edits weights."""
+    best, own = best_edit(found), ("spm", "deletion")
+    if best is None or own not in found.cells or not _scored(found.cells[own]):
         return []
-    best = min(edits, key=lambda key: edits[key])
-    difference = 100 * (edits[best] - scores[own])
-    word = "below" if difference >= 0 else "above"
     ratio = _seconds(found, best) / _seconds(found, own)
     speed = f"{ratio:,.0f} times faster" if ratio >= 1 else f"{1 / ratio:,.1f} times slower"
+    control = f"; {_side_of(found, own, MUTED)} muting" if MUTED in found.cells else ""
     return [
-        f"SPM deletion: PG_H {abs(difference):.2f} points {word} the best method that edits "
-        f"weights ({TITLES.get(best[1], best[1])}), and {speed}. Each is compared with oracles of "
+        f"SPM deletion: PG_H {_side_of(found, own, best)} the best method that edits weights "
+        f"({TITLES.get(best[1], best[1])}), and {speed}{control}. Each is compared with oracles of "
         "its own kind."
     ]
+
+
+def _side_of(found: Found, own: tuple[str, str], other: tuple[str, str]) -> str:
+    """Say how far the gap of one is below or above that of another."""
+    theirs, mine = (_mean_gap(_scored(found.cells[key])) for key in (other, own))
+    difference = 100 * (theirs - mine)
+    return f"{abs(difference):.2f} points {'below' if difference >= 0 else 'above'}"
 
 
 def _nothing_done(found: Found) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from erasable.cli._common import AsJson, emit, require_file, say
-from erasable.cli._tables import Data, RunsFolder, Scale
+from erasable.cli._tables import Data, RunsFolder, Scale, Smoothing
 
 bench_app = typer.Typer(
     no_args_is_help=True,
@@ -37,10 +37,11 @@ def tune(
     kind: Kind = "parametric",
     scale: Scale = "laptop",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the original.")] = 0,
+    label_smoothing: Smoothing = 0.0,
     runs: RunsFolder = Path("out/runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Try the documented grid of a method and show the smallest mean gap to the oracle.
+    """Try a method's grid, and beyond its ends; show the smallest mean gap to the oracle.
 
     \b
     Examples:
@@ -51,7 +52,12 @@ def tune(
     from erasable.data import load_dataset
 
     harness = Harness(
-        load_dataset(data), scale=scale, runs=Runs(runs), say=say, verbose=not as_json
+        load_dataset(data),
+        scale=scale,
+        runs=Runs(runs),
+        label_smoothing=label_smoothing,
+        say=say,
+        verbose=not as_json,
     )
     found = search(harness, method, rule=rule, kind=kind, seed=seed, say=say)
     lines = [f"{method} on {rule}: {found['chosen'] or 'nothing to tune'}"]
@@ -69,6 +75,7 @@ def pack(
     seeds: Annotated[
         int, typer.Option(min=1, help="Number of oracles; two for 1, as in a table of one seed.")
     ] = 3,
+    label_smoothing: Smoothing = 0.0,
     runs: RunsFolder = Path("out/runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +90,12 @@ def pack(
 
     require_file(out)
     harness = Harness(
-        load_dataset(data), scale=scale, runs=Runs(runs), say=say, verbose=not as_json
+        load_dataset(data),
+        scale=scale,
+        runs=Runs(runs),
+        label_smoothing=label_smoothing,
+        say=say,
+        verbose=not as_json,
     )
     made = make_pack(harness, kind, rule, list(range(seeds)))
     made.save(out)
@@ -104,7 +116,7 @@ def score(
     against: Annotated[Path, typer.Option("--pack", help="An oracle pack.")],
     as_json: AsJson = False,
 ) -> None:
-    """Rank the answers of any methods by their distance from the oracles of a pack.
+    """Rank the answers of any methods by PG_H to the oracles of a pack; divergences stand beside.
 
     \b
     Examples:
@@ -121,7 +133,8 @@ def score(
     between = "" if floor is None else f"; PG_H between them {100 * floor:.2f} %"
     lines = [
         f"{packed.record['data']} without {packed.record['rule']}: {len(packed.oracles)} "
-        f"{packed.record['kind']} oracles of preset {packed.record['preset']}{between}"
+        f"{packed.record['kind']} oracles of preset {packed.record['preset']}, label smoothing "
+        f"{packed.record['label_smoothing']:g}{between}"
     ]
     for place, (name, one) in enumerate(ranked, 1):
         multiple = f", {one.prediction_gap / floor:.1f} × floor" if floor else ""

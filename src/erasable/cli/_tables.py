@@ -29,6 +29,12 @@ Examples:
 Data = Annotated[
     str, typer.Option(help="A data set's name, or the path of a folder of images or a table.")
 ]
+Smoothing = Annotated[
+    float,
+    typer.Option(
+        "--label-smoothing", min=0, max=0.99, help="Of all trainings; the preset's does not count."
+    ),
+]
 Scale = Annotated[str, typer.Option("--preset", help="tiny, laptop or paper.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, …")]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder of finished runs.")]

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from erasable.cli._common import AsJson, emit, require_file, say
-from erasable.cli._tables import Data, Outs, Resolution, RunsFolder, Scale, Seeds, command
+from erasable.cli._tables import (
+    Data,
+    Outs,
+    Resolution,
+    RunsFolder,
+    Scale,
+    Seeds,
+    Smoothing,
+    command,
+)
 from erasable.errors import ArgumentError, listing
 
 if TYPE_CHECKING:
@@ -24,19 +33,14 @@ Kinds = Annotated[
 IsTuned = Annotated[
     bool,
     typer.Option(
-        "--tune/--published", help="Choose settings by the documented grids, or as published."
+        "--tune/--published",
+        help="Choose settings by grids and beyond, or as published.",
     ),
 ]
 Singles = Annotated[
     int | None,
     typer.Option(
         "--classes", min=0, help="How many single classes; 0 for all; default: 3, paper: all."
-    ),
-]
-Smoothing = Annotated[
-    float,
-    typer.Option(
-        "--label-smoothing", min=0, max=0.99, help="Of all trainings; the preset's does not count."
     ),
 ]
 ManySeeds = Annotated[
@@ -102,9 +106,15 @@ def cls_random(
       erasable tables cls_random --data fashion-mnist --share 10 --out random.md
       erasable tables cls_random --data digits --preset tiny --seeds 1 --published
     """
-    from erasable.bench import random_groups
+    from erasable.bench import random_groups, suitable
 
     chosen = _chosen(method, kind)
+    unable = sorted(set(method or []) - set(suitable(chosen[0], is_class=False)))
+    if unable:
+        raise ArgumentError(
+            f"Expected methods that forget single rows, but {listing(unable)} only forget whole "
+            "classes."
+        )
     harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
     groups = random_groups(share or [10, 50], is_cifar=harness.data_name == "cifar10")
     _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)

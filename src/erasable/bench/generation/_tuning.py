@@ -10,7 +10,7 @@ from erasable.baselines.generation import (
     DiffusionMethod,
     get_diffusion_method,
 )
-from erasable.bench._tune import combinations
+from erasable.bench._tune import best_of, untried
 from erasable.bench.generation._cells import edited_cell, untouched_cell
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._presets import METHODS
@@ -40,7 +40,7 @@ def settings_of(scale: str, name: str, **settings: Any) -> DiffusionMethod:
 
 
 def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[str, Any]:
-    """Try every setting of a method's grid; the smallest score is chosen.
+    """Try every setting of a method's grid, and beyond its ends; the smallest score is chosen.
 
     The score is the mean of two gaps to the oracle, each as a share of what doing nothing has:
     that of UA, and FID_O. So 1 is as far as nothing, and neither forgetting alone nor quality alone
@@ -55,16 +55,16 @@ def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[s
     few = Drawings(drawings.generators, max(2, drawings.per_class // _SHARE))
     nothing = untouched_cell(few, "ddpm", label, 0).result
     searched: list[dict[str, Any]] = []
-    for settings in combinations(DIFFUSION_METHODS[name]):
-        method = settings_of(drawings.generators.scale, name, **settings)
-        run = edited_cell(few, method, label, 0)
-        found = None if "failed" in run.result else score(run.result, nothing)
-        say(f"{name} {settings}: " + ("diverged" if found is None else f"score {found:.2f}"))
-        searched.append({"settings": settings, "score": found, "run": run})
-    scored = [entry for entry in searched if entry["score"] is not None]
-    if not scored:
+    while todo := untried(DIFFUSION_METHODS[name], searched, score="score"):
+        for settings in todo:
+            method = settings_of(drawings.generators.scale, name, **settings)
+            run = edited_cell(few, method, label, 0)
+            found = None if "failed" in run.result else score(run.result, nothing)
+            say(f"{name} {settings}: " + ("diverged" if found is None else f"score {found:.2f}"))
+            searched.append({"settings": settings, "score": found, "run": run})
+    best = best_of(searched, score="score")
+    if best is None:
         raise DivergedError(f"Expected a setting of {name} that works, but all of them diverged.")
-    best = min(scored, key=lambda entry: entry["score"])
     return {
         "method": name,
         "label": label,
