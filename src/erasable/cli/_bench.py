@@ -7,6 +7,7 @@ import typer
 
 from erasable.cli._common import AsJson, emit, require_file, say
 from erasable.cli._tables import Data, RunsFolder, Scale, Smoothing
+from erasable.cli._unlearning import open_harness
 
 bench_app = typer.Typer(
     no_args_is_help=True,
@@ -47,18 +48,9 @@ def tune(
     Examples:
       erasable bench tune ga --data digits --preset tiny --rule class:9
     """
-    from erasable.bench import Harness, Runs
     from erasable.bench import tune as search
-    from erasable.data import load_dataset
 
-    harness = Harness(
-        load_dataset(data),
-        scale=scale,
-        runs=Runs(runs),
-        label_smoothing=label_smoothing,
-        say=say,
-        verbose=not as_json,
-    )
+    harness = open_harness(data, None, scale, label_smoothing, runs, is_quiet=as_json)
     found = search(harness, method, rule=rule, kind=kind, seed=seed, say=say)
     lines = [f"{method} on {rule}: {found['chosen'] or 'nothing to tune'}"]
     lines.append(f"mean of ΔUA, ΔRA and ΔTA: {100 * found['mean_gap']:.2f} points")
@@ -85,18 +77,10 @@ def pack(
     Examples:
       erasable bench pack --data digits --preset tiny --rule class:3 --out class-3.npz
     """
-    from erasable.bench import Harness, Runs, make_pack
-    from erasable.data import load_dataset
+    from erasable.bench import make_pack
 
     require_file(out)
-    harness = Harness(
-        load_dataset(data),
-        scale=scale,
-        runs=Runs(runs),
-        label_smoothing=label_smoothing,
-        say=say,
-        verbose=not as_json,
-    )
+    harness = open_harness(data, None, scale, label_smoothing, runs, is_quiet=as_json)
     made = make_pack(harness, kind, rule, list(range(seeds)))
     made.save(out)
     size = out.stat().st_size

@@ -329,15 +329,29 @@ def _harness(
     *,
     is_quiet: bool,
 ) -> "Harness":
-    from erasable.bench import Harness, Runs, require_form
-    from erasable.data import load_dataset
+    from erasable.bench import require_form
 
     for path in out or []:
         require_file(path)
         require_form(path)
-    loaded = load_dataset(data, resolution=resolution)
+    return open_harness(data, resolution, scale, label_smoothing, runs, is_quiet=is_quiet)
+
+
+def open_harness(
+    data: str,
+    resolution: int | None,
+    scale: str,
+    label_smoothing: float,
+    runs: Path,
+    *,
+    is_quiet: bool,
+) -> "Harness":
+    """Return the harness of a data set, with kept runs in a folder."""
+    from erasable.bench import Harness, Runs
+    from erasable.data import load_dataset
+
     return Harness(
-        loaded,
+        load_dataset(data, resolution=resolution),
         scale=scale,
         runs=Runs(runs),
         label_smoothing=label_smoothing,
