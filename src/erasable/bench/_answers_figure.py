@@ -55,8 +55,8 @@ def answers_picture(shown: dict[str, dict[str, Answers]], classes: Sequence[Any]
     return Picture(
         "answers",
         "What is answered (columns) to test images of each forgotten class (rows): oracles, "
-        "which never saw the class, beside deletion, muting and the edit that comes nearest. "
-        "Darker is more often.",
+        "which never saw the class, beside deletion, muting and the edit with the smallest gap. "
+        "Darker is more often. KNN and SISA are left out.",
         lambda: _draw(shown, [str(label) for label in classes]),
     )
 

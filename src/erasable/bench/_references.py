@@ -35,8 +35,8 @@ class References:
         data: The data set; it needs test rows.
         scale: A preset that trains.
         runs: Where finished runs, weights and predictions are kept.
-        label_smoothing: Instead of the preset's, and by default none: smoothed networks do not know
-            which classes are alike, and what they say once a class is gone is then near to chance.
+        label_smoothing: Instead of the preset's, and by default none: smoothing trains all wrong
+            classes to be equally wrong, and one of them is the answer once a class is gone.
         say: Where remarks on the progress go.
         verbose: Show progress bars.
     """
