@@ -145,6 +145,15 @@ def test_requests_of_a_sequence_come_one_after_the_other(harness, kind):
         assert steps[1]["compare"] == both["compare"]
 
 
+def test_muted_classes_stay_muted_in_a_sequence(harness):
+    rule = "class:3 > class:4"
+    steps = harness.sequence(Cell("parametric", get_method("mute"), rule, 0)).result["steps"]
+    for step, gone in zip(steps, ([3], [3, 4]), strict=True):
+        given = step["compare"]["answers"]["unlearned"]
+        assert sorted(map(int, given)) == gone
+        assert all(counts[column] == 0 for counts in given.values() for column in gone)
+
+
 def test_what_a_method_is_not_for_is_refused():
     with pytest.raises(ArgumentError, match=r"Expected a kind of model.*'tree'"):
         Cell("tree", get_method("deletion"), RULE, 0)

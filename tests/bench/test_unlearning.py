@@ -183,6 +183,15 @@ def test_muting_is_only_shown_where_whole_classes_are_forgotten(made):
     assert list(found.cells) == [("spm", "deletion")]
 
 
+def test_the_pace_is_that_of_cells_which_are_not_done_yet(made):
+    _, harness, groups, kwargs, _ = made
+    said = []
+    wider = {**kwargs, "edits": ("ga", "ft"), "say": said.append}
+    run_unlearning(harness, groups, **wider)
+    (told,) = [line for line in said if line.endswith("at this pace")]
+    assert told.startswith("1 of 1 cells (2 of 3 were done before), about 0 seconds left")
+
+
 def test_a_table_has_oracles_originals_and_methods(made):
     compared, *_ = made
     sheet, *details = compared.sheets
@@ -381,6 +390,17 @@ def test_a_sequence_has_a_column_per_request(made):
     steps = found.runs["spm", "deletion"][0].result["steps"]
     assert gaps.rows[3][2].values == [steps[1]["compare"]["test"]["prediction_gap"]]
     assert "PG_H of SPM deletion goes from" in gaps.notes[0]
+
+
+def test_muting_is_never_the_best_edit_of_a_sequence(made):
+    _, harness, *_ = made
+    found = run_sequence(harness, "class:3", seeds=[0], edits=["mute", "ga"], kinds=["spm"])
+    (muted,) = found.runs["parametric", "mute"]
+    (step,) = muted.result["steps"]
+    step["compare"]["test"]["prediction_gap"] = 0.0
+    note = sequence_document(found, "c").sheets[0].notes[0]
+    assert "the best edit after the last (GA)" in note
+    assert "that of muting from 0.00 to 0.00" in note
 
 
 def test_a_sequence_that_diverges_says_so(made):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from erasable.baselines import Method
+from erasable.bench._forecast import duration
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._runs import Run
 from erasable.errors import ErasableError
@@ -87,12 +88,14 @@ def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict
         say: Where remarks on the progress go.
     """
     results: dict[str, Found] = {}
-    total = sum(len(list(plan.cells(group))) for group in plan.groups)
+    cells = [cell for group in plan.groups for cell in plan.cells(group)]
+    to_do = sum(not harness.has_cell(cell) for cell in cells)
     done, start = 0, time.perf_counter()
     for group, rules in plan.groups.items():
         found = results.setdefault(group, Found())
         for cell in plan.cells(group):
             name = f"{cell.method.name} on {cell.kind}, {cell.rule}, seed {cell.seed}"
+            is_kept = harness.has_cell(cell)
             try:
                 run = harness.cell(cell)
             except ErasableError as error:
@@ -100,11 +103,14 @@ def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict
                 say(f"{name} failed: {error}")
             else:
                 found.cells.setdefault((cell.kind, cell.method.name), []).append(run)
+            if is_kept:
+                continue
             done += 1
-            spent = time.perf_counter() - start
-            if spent > 1:
-                left = spent / done * (total - done)
-                say(f"{done} of {total} cells, about {left / 60:.0f} min left at this pace")
+            left = (time.perf_counter() - start) / done * (to_do - done)
+            said = f"{done} of {to_do} cells"
+            if to_do < len(cells):
+                said += f" ({len(cells) - to_do} of {len(cells)} were done before)"
+            say(f"{said}, about {duration(left)} left at this pace")
         for kind in plan.kinds:
             try:
                 _references(harness, plan, found, kind, rules)

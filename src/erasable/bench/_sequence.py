@@ -13,7 +13,7 @@ from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench._tune import tune
 from erasable.bench._unlearning import UNSEEN, introduction, suitable, tuned_fact
-from erasable.bench._unlearning_sheets import KIND_TITLES, TITLES
+from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES
 from erasable.errors import ArgumentError, ErasableError, StateError
 
 Say = Callable[[str], None]
@@ -219,13 +219,14 @@ def _notes(made: Sequences) -> list[str]:
         reasons = dict.fromkeys(r.result["failed"] for r in runs if "failed" in r.result)
         notes += [f"{TITLES.get(method, method)}: {reason}" for reason in reasons]
     own = ("spm", "deletion")
-    edits = {key: value for key, value in grown.items() if key[0] == "parametric"}
+    edits = {key: grown[key] for key in grown if key[0] == "parametric" and key != MUTED}
     if own in grown and edits:
         best = min(edits, key=lambda key: edits[key][0])
+        control = f", that of muting from {grown[MUTED][1]}" if MUTED in grown else ""
         notes.insert(
             0,
             f"From the first request to the last, PG_H of SPM deletion goes from {grown[own][1]} "
             f"points, that of the best edit after the last ({TITLES.get(best[1], best[1])}) from "
-            f"{grown[best][1]}.",
+            f"{grown[best][1]}{control}.",
         )
     return notes
