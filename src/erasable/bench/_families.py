@@ -85,9 +85,9 @@ def _twin(training: Training) -> Trained:
     rows = training.rows
     twin = ParametricClassifier(**training.shared("twin"))
     twin.fit(rows.X, rows.y, classes=training.classes)
-    own = {"checkpoint": None, "k": NEIGHBOURS}
+    own = {"encoder": twin.encoder_, "checkpoint": None, "k": NEIGHBOURS}
     knn = KNNClassifier(**{**_adapted(training, "twin", epochs=0), **own})
-    knn.fit(rows.X, rows.y, **training.names, init=twin)
+    knn.fit(rows.X, rows.y, **training.names)
     return Trained({"parametric": twin, "knn": knn}, seconds_spent(training.checkpoints("twin")))
 
 
