@@ -85,6 +85,18 @@ def test_originals_and_oracles_are_shared(folder, cells):
     assert len(list((folder / "predictions").iterdir())) == 4
 
 
+def test_an_original_is_asked_once(harness, data, folder, cells, monkeypatch):
+    from erasable.bench import _references
+
+    first = harness.original_answers("spm", 0)
+    monkeypatch.setattr(_references, "predict_all", None)
+    monkeypatch.setattr(_references, "trained", None)
+    again = Harness(data, scale="tiny", runs=Runs(folder)).original_answers("spm", 0)
+    assert again.has_votes
+    for name in ("train", "test", "left_out"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
+
+
 def test_the_floor_is_between_two_oracles(harness, cells):
     found = harness.floor("spm", RULE, [0, 1])
     (pair,) = found.result["pairs"]

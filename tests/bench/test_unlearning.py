@@ -375,20 +375,29 @@ def test_pictures_show_every_group(made):
 
 def test_a_sequence_has_a_column_per_request(made):
     _, harness, *_ = made
-    rule = "class:3 > random:5%"
-    found = run_sequence(harness, rule, seeds=[0], edits=["ga"], kinds=["spm"])
+    rule, said = "class:3 > random:5%", []
+    asked = {"seeds": [0], "edits": ["ga"], "kinds": ["spm"]}
+    found = run_sequence(harness, rule, **asked, say=said.append)
+    assert said[0].startswith("About ")
+    said.clear()
+    run_sequence(harness, rule, **asked, say=said.append)
+    assert said == []  # nothing is left to do
     document = sequence_document(found, "erasable tables sequence")
     gaps, times = document.sheets
     assert gaps.header[1:] == ["after 1: class:3", "after 2: random:5%"]
     assert [row[0] for row in gaps.rows] == [
         "Parametric: Retrain (oracle), floor",
+        "Parametric: untouched",
         "Parametric: GA",
         "SPM: Retrain (oracle), floor",
+        "SPM: untouched",
         "SPM: Deletion",
     ]
+    untouched = harness.untouched("spm", rule, 0).result["compare"]["test"]["prediction_gap"]
+    assert gaps.rows[4][2].values == [untouched]
     assert [row[0] for row in times.rows] == ["Parametric: GA", "SPM: Deletion"]
     steps = found.runs["spm", "deletion"][0].result["steps"]
-    assert gaps.rows[3][2].values == [steps[1]["compare"]["test"]["prediction_gap"]]
+    assert gaps.rows[5][2].values == [steps[1]["compare"]["test"]["prediction_gap"]]
     assert "PG_H of SPM deletion goes from" in gaps.notes[0]
 
 
@@ -409,7 +418,7 @@ def test_a_sequence_that_diverges_says_so(made):
     (run,) = found.runs["spm", "deletion"]
     found.runs["spm", "deletion"] = [replace(run, result={"steps": [], "failed": "diverged"})]
     document = sequence_document(found, "c")
-    assert document.sheets[0].rows[1] == ["SPM: Deletion", "diverged", "diverged"]
+    assert document.sheets[0].rows[2] == ["SPM: Deletion", "diverged", "diverged"]
     assert "Deletion: diverged" in document.sheets[0].notes
 
 

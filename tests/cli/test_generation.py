@@ -11,6 +11,7 @@ from PIL import Image
 from erasable.bench.generation import GENERATION, METHODS, _standard
 from erasable.bench.generation._drawings import SAMPLER
 from erasable.cli import _sample, main
+from erasable.data import load_digits
 from erasable.models import load
 
 TINY = {
@@ -169,6 +170,16 @@ def test_what_only_classifiers_do_is_refused(run, model, tmp_path, verb):
     code, _, err = run(*words)
     assert code == 1
     assert "holds a generator" in err
+
+
+def test_copies_among_the_rows_of_a_generator_are_found(run, model, tmp_path):
+    rows, (train, _) = tmp_path / "rows.npz", load_digits()
+    np.savez(rows, X=train.X[:1])
+    code, out, _ = run("find", model, rows, "--json")
+    assert code == 0
+    (nearest, *_), *_ = json.loads(out)["queries"]
+    assert nearest["id"] == train.ids[0]
+    assert nearest["relative"] < 0.01
 
 
 def test_a_model_that_is_there_is_not_replaced(run, model):

@@ -40,7 +40,7 @@ def test_the_embedding_a_row_was_made_from_finds_it_without_tolerance(embedding)
 
 def test_a_match_says_its_distance():
     memory = memory_of([[3, 4]], ["a"])
-    assert memory.find([[0, 8]], tolerance=1) == [[Match("a", 5.0)]]
+    assert memory.find([[0, 8]], tolerance=1) == [[Match("a", 5.0, 0.625)]]
 
 
 def test_the_nearest_comes_first():

@@ -1,18 +1,24 @@
 """How long a table will take, told before it starts."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from erasable.baselines import Method, SGDMethod
 from erasable.bench._families import KINDS
 from erasable.bench._harness import BUDGETS, Cell, Harness
 from erasable.bench._references import ORACLES
+from erasable.bench._rules import stages
 
 _ASKING = 0.5
 """What asking a model for every row costs, in passes of a training."""
 
 
 def seconds_left(
-    harness: Harness, cells: Iterable[Cell], floors: Iterable[tuple[str, str, list[int]]]
+    harness: Harness,
+    cells: Iterable[Cell],
+    floors: Iterable[tuple[str, str, list[int]]],
+    *,
+    sequences: Iterable[Cell] = (),
 ) -> float:
     """Estimate how long it takes to do what is not finished.
 
@@ -22,15 +28,27 @@ def seconds_left(
         harness: Knows what is finished.
         cells: The cells of a table.
         floors: Kind of model, rule and seeds of each floor.
+        sequences: Cells whose requests are done one after the other.
     """
     left: dict[str, float] = {}
     for cell in cells:
-        left |= _of_cell(harness, cell)
+        if not harness.has_cell(cell):
+            left |= _of_cell(harness, cell)
+    for cell in sequences:
+        if not harness.has_sequence(cell):
+            for rule in stages(cell.rule):
+                left |= _of_cell(harness, replace(cell, rule=rule))
     for kind, rule, seeds in floors:
         for pair in harness.pairs(rule, seeds):
             for rule_seed, seed in pair:
                 left |= _of_oracle(harness, kind, rule, rule_seed, seed)
     return sum(left.values()) * harness.seconds_per_pass() if left else 0.0
+
+
+def say_left(seconds: float, say: Callable[[str], None]) -> None:
+    """Say how long it will take, unless there is nothing to do."""
+    if seconds:
+        say(f"About {duration(seconds)} in all; interrupted, the same command goes on.")
 
 
 def duration(seconds: float) -> str:
@@ -42,8 +60,6 @@ def duration(seconds: float) -> str:
 
 def _of_cell(harness: Harness, cell: Cell) -> dict[str, float]:
     """Return passes over all rows, by what needs them; what cells share has the same name."""
-    if harness.has_cell(cell):
-        return {}
     family = KINDS[cell.kind]
     left = _of_oracle(harness, cell.kind, cell.rule, cell.seed, cell.seed + ORACLES)
     if not harness.has_original(family, cell.seed):

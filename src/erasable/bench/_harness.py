@@ -84,10 +84,6 @@ class Harness(References):
         method that diverges ends there, with its reason.
         """
         rules = stages(cell.rule)
-        settings = {
-            **self._cell_settings("sequence", cell),
-            "forget": [forget_digest(self.train, self.scenario(r, cell.seed)) for r in rules],
-        }
 
         def work() -> dict[str, Any]:
             model = self.original(KINDS[cell.kind], cell.seed).models[cell.kind]
@@ -104,7 +100,7 @@ class Harness(References):
                 gone = found.is_forgotten
             return {"steps": steps}
 
-        return self._after_references(settings, work, cell.kind, rules, cell.seed)
+        return self._after_references(self._sequence_of(cell), work, cell.kind, rules, cell.seed)
 
     def _after_references(
         self,
@@ -213,6 +209,10 @@ class Harness(References):
         """Return whether a cell is finished."""
         return self._runs.find(self._cell_of(cell)) is not None
 
+    def has_sequence(self, cell: Cell) -> bool:
+        """Return whether a sequence is finished."""
+        return self._runs.find(self._sequence_of(cell)) is not None
+
     def _cell_settings(self, what: str, cell: Cell) -> dict[str, Any]:
         return {
             **self.settings(what, cell.kind, cell.seed),
@@ -226,3 +226,8 @@ class Harness(References):
     def _cell_of(self, cell: Cell) -> dict[str, Any]:
         digest = forget_digest(self.train, self.scenario(cell.rule, cell.seed))
         return {**self._cell_settings("cell", cell), "forget": digest}
+
+    def _sequence_of(self, cell: Cell) -> dict[str, Any]:
+        parts = [self.scenario(rule, cell.seed) for rule in stages(cell.rule)]
+        digests = [forget_digest(self.train, part) for part in parts]
+        return {**self._cell_settings("sequence", cell), "forget": digests}

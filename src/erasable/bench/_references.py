@@ -63,7 +63,6 @@ class References:
         self.classes: list[Any] = sorted(set(data.train.y.tolist()))
         self._originals: dict[tuple[str, int], Trained] = {}
         self._embedded: dict[tuple[str, int], tuple[Embedded, float]] = {}
-        self._answers: dict[tuple[str, int], Predictions] = {}
         self._scenarios: dict[tuple[str, int], Scenario] = {}
 
     @property
@@ -128,12 +127,12 @@ class References:
 
     def original_answers(self, kind: str, seed: int) -> Predictions:
         """Return what an original says; kept for the next scenario."""
-        key = kind, seed
-        if key not in self._answers:
+        path = self._predictions(self.settings("original", KINDS[kind], seed), kind)
+        if not path.exists():
             model = self.original(KINDS[kind], seed).models[kind]
             reads = hasattr(model, "memory")
-            self._answers = {key: self.ask(model, self.embedded(kind, seed)[0] if reads else None)}
-        return self._answers[key]
+            self.ask(model, self.embedded(kind, seed)[0] if reads else None).save(path)
+        return load_predictions(path)
 
     def oracle(self, family: str, rule: str, rule_seed: int, *, seed: int | None = None) -> Run:
         """Train without the forget set, and keep what the models say; or return it from before.

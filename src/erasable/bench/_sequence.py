@@ -7,11 +7,12 @@ from typing import Any
 
 from erasable.baselines import Method, get_method, methods
 from erasable.bench._document import Document, origin
+from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._rules import classes_rule, stages
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
-from erasable.bench._tune import tune
+from erasable.bench._tune import expected, tune
 from erasable.bench._unlearning import UNSEEN, introduction, suitable, tuned_fact
 from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES
 from erasable.errors import ArgumentError, ErasableError, StateError
@@ -26,6 +27,7 @@ class Sequences:
     Attributes:
         rule: The requests.
         runs: Runs by kind and method, one per seed.
+        untouched: Originals to which nothing was done, after each request, by kind.
         floors: Gaps between oracles after each request, by kind.
         oracles: Runs of the oracles.
         searched: What tuning tried and chose.
@@ -34,6 +36,7 @@ class Sequences:
 
     rule: str
     runs: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
+    untouched: dict[str, list[list[Run]]] = field(default_factory=dict)
     floors: dict[str, list[list[dict[str, Any]]]] = field(default_factory=dict)
     oracles: list[Run] = field(default_factory=list)
     searched: list[dict[str, Any]] = field(default_factory=list)
@@ -64,7 +67,9 @@ def run_sequence(
     """
     made = Sequences(stages(rule)[-1])
     is_class = any(harness.scenario(part, 0).is_class for part in stages(rule))
-    compared = _methods(harness, made, suitable(edits, is_class=is_class), tuning, say)
+    names = suitable(edits, is_class=is_class)
+    _forecast(harness, rule, seeds, names, kinds, tuning, say)
+    compared = _methods(harness, made, names, tuning, say)
     compared += [(kind, get_method("deletion")) for kind in kinds]
     for kind, method in compared:
         for seed in seeds:
@@ -78,11 +83,15 @@ def run_sequence(
     for kind in dict.fromkeys(kind for kind, _ in compared):
         try:
             floors = [harness.floor(kind, part, seeds) for part in stages(rule)]
+            untouched = [
+                [harness.untouched(kind, part, seed) for seed in seeds] for part in stages(rule)
+            ]
         except ErasableError as error:
             made.failures[f"oracles of {kind}"] = str(error)
             made.runs = {key: runs for key, runs in made.runs.items() if key[0] != kind}
             continue
         made.floors[kind] = [floor.result["pairs"] for floor in floors]
+        made.untouched[kind] = untouched
         made.oracles += [
             run for part in stages(rule) for run in harness.floor_runs(kind, part, seeds)
         ]
@@ -113,6 +122,24 @@ def _methods(
             settings = made.searched[-1]["chosen"]
         found.append(("parametric", get_method(name, **settings)))
     return found
+
+
+def _forecast(
+    harness: Harness,
+    rule: str,
+    seeds: list[int],
+    edits: Sequence[str],
+    kinds: Sequence[str],
+    tuning: tuple[str, int] | None,
+    say: Say,
+) -> None:
+    """Say how long it will take, before it starts."""
+    trials, found = expected(harness, edits, tuning)
+    compared = [("parametric", method) for method in found]
+    compared += [(kind, get_method("deletion")) for kind in kinds]
+    floors = [(kind, part, seeds) for kind, _ in compared for part in stages(rule)]
+    sequences = [Cell(kind, method, rule, seed) for kind, method in compared for seed in seeds]
+    say_left(seconds_left(harness, trials, floors, sequences=sequences), say)
 
 
 def default_sequence(classes: list[Any]) -> str:
@@ -154,6 +181,7 @@ def sequence_document(made: Sequences, command: str) -> Document:
     gaps = Sheet("PG_H % after each request", header, _gap_rows(made, len(requests)), _notes(made))
     times = Sheet("Seconds of each request", header, _time_rows(made, len(requests)))
     runs = [run for runs in made.runs.values() for run in runs]
+    runs += [run for steps in made.untouched.values() for step in steps for run in step]
     facts = [*origin([*runs, *made.oracles], command), *map(tuned_fact, made.searched)]
     opening = (
         "Requests come one after the other; each is done on the model that the last one left, and "
@@ -169,6 +197,7 @@ def _gap_rows(made: Sequences, count: int) -> list[list[Entry]]:
         values = [[pair["test"]["prediction_gap"] for pair in pairs] for pairs in floors]
         name = f"{KIND_TITLES[kind]}: {TITLES['retrain']}, floor"
         rows.append([name, *(Figure(some, None, 100) for some in values)])
+        rows.append([f"{KIND_TITLES[kind]}: untouched", *_untouched(made.untouched[kind], values)])
         for name, runs in _lines(made, kind):
             entries: list[Entry] = [name]
             for step, floor in zip(range(count), values, strict=True):
@@ -177,6 +206,14 @@ def _gap_rows(made: Sequences, count: int) -> list[list[Entry]]:
                 entries.append(Figure(gaps, statistics.fmean(floor), 100) if gaps else "diverged")
             rows.append(entries)
     return rows
+
+
+def _untouched(steps: list[list[Run]], floors: list[list[float]]) -> list[Entry]:
+    """Return how far originals are from the oracles after each request."""
+    gaps = [[run.result["compare"]["test"]["prediction_gap"] for run in runs] for runs in steps]
+    return [
+        Figure(some, statistics.fmean(floor), 100) for some, floor in zip(gaps, floors, strict=True)
+    ]
 
 
 def _time_rows(made: Sequences, count: int) -> list[list[Entry]]:

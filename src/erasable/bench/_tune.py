@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from erasable.baselines import get_method, methods
+from erasable.baselines import Method, get_method, methods
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._runs import Run
 from erasable.errors import ArgumentError, StateError
@@ -104,6 +104,27 @@ def trials_left(
         ]
     best = best_of(searched)
     return [], {} if best is None else best["settings"]
+
+
+def expected(
+    harness: Harness, names: Sequence[str], tuning: tuple[str, int] | None
+) -> tuple[list[Cell], list[Method]]:
+    """Return trials that are left, and each method as far as its settings are known.
+
+    Args:
+        harness: Knows what is finished.
+        names: The methods.
+        tuning: What is forgotten for tuning, and the seed of its original; None to tune nothing.
+    """
+    trials: list[Cell] = []
+    found: list[Method] = []
+    for name in names:
+        settings: dict[str, Any] = {}
+        if tuning is not None and methods()[name].grid():
+            left, settings = trials_left(harness, name, rule=tuning[0], seed=tuning[1])
+            trials += left
+        found.append(get_method(name, **settings))
+    return trials, found
 
 
 def untried(

@@ -10,7 +10,7 @@ import numpy as np
 
 from erasable.baselines import Method, get_method, methods
 from erasable.bench._document import Document, origin
-from erasable.bench._forecast import duration, seconds_left
+from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._grid import Found, Plan, run_plan
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._paper import (
@@ -24,7 +24,7 @@ from erasable.bench._paper import (
 from erasable.bench._rules import classes_rule
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Figure, Sheet
-from erasable.bench._tune import open_ends, trials_left, tune
+from erasable.bench._tune import expected, open_ends, tune
 from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError, ErasableError
@@ -302,18 +302,15 @@ def _forecast(
     cells: list[Cell] = []
     floors: list[tuple[str, str, list[int]]] = []
     for group in groups:
-        compared = [(kind, get_method("deletion")) for kind in kinds]
-        for name in _suitable(edits, harness, group):
-            has_search = is_tuned and methods()[name].grid()
-            left, chosen = _trials_left(harness, name, group) if has_search else ([], {})
-            cells += left
-            compared.append(("parametric", get_method(name, **chosen)))
+        tuning = (group.tuning_rule, group.tuning_seed) if is_tuned else None
+        trials, found = expected(harness, _suitable(edits, harness, group), tuning)
+        cells += trials
+        compared = [("parametric", method) for method in found]
+        compared += [(kind, get_method("deletion")) for kind in kinds]
         for kind, method in compared:
             cells += [Cell(kind, method, rule, seed) for seed in seeds for rule in group.rules]
             floors += [(kind, rule, seeds) for rule in group.rules]
-    seconds = seconds_left(harness, cells, floors)
-    if seconds:
-        say(f"About {duration(seconds)} in all; interrupted, the same command goes on.")
+    say_left(seconds_left(harness, cells, floors), say)
 
 
 def _suitable(edits: Iterable[str], harness: Harness, group: Group) -> list[str]:
@@ -329,10 +326,6 @@ def suitable(edits: Iterable[str], *, is_class: bool) -> list[str]:
         is_class: Whether whole classes are forgotten.
     """
     return [name for name in edits if is_class or not get_method(name).needs_classes]
-
-
-def _trials_left(harness: Harness, name: str, group: Group) -> tuple[list[Cell], dict[str, Any]]:
-    return trials_left(harness, name, rule=group.tuning_rule, seed=group.tuning_seed)
 
 
 def _trial(name: str, group: Group, settings: dict[str, Any]) -> Cell:

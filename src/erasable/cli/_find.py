@@ -1,5 +1,6 @@
 """``erasable find``."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -25,25 +26,11 @@ def find(
       erasable find model photo.npz
       erasable find model photo.npz --tolerance 0.1 --json
     """
-    import numpy as np
-
     from erasable.models import load
 
     arrays = read_rows(data, "test")
-    classifier = load(model)
-    found = classifier.find(arrays.X, tolerance=tolerance)
-    lengths = np.linalg.norm(classifier.embed(arrays.X), axis=1).tolist()
-    queries = [
-        [
-            {
-                "id": m.id,
-                "distance": m.distance,
-                "relative": m.distance / length if length else None,
-            }
-            for m in matches
-        ]
-        for matches, length in zip(found, lengths, strict=True)
-    ]
+    found = load(model).find(arrays.X, tolerance=tolerance)
+    queries = [[asdict(match) for match in matches] for matches in found]
     lines = ["distance of embeddings, the same relative to the query's length, id"]
     for number, matches in enumerate(queries):
         lines.append(f"query {number}: {len(matches)} rows")

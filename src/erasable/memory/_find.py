@@ -15,10 +15,17 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class Match:
-    """A row near a query, and the Euclidean distance between their embeddings."""
+    """A row near a query.
+
+    Attributes:
+        id: Id of the row.
+        distance: Euclidean distance between the two embeddings.
+        relative: The same as a share of the length of the query's embedding; None if that is 0.
+    """
 
     id: RowId
     distance: float
+    relative: float | None
 
 
 def find_near(
@@ -29,7 +36,8 @@ def find_near(
     Half a grid step per coordinate is always allowed: stored rows were rounded by up to that much.
     """
     wanted = queries.astype(np.float64)
-    reach = tolerance * np.linalg.norm(wanted, axis=1) + step / 2 * np.sqrt(wanted.shape[1])
+    lengths = np.linalg.norm(wanted, axis=1)
+    reach = tolerance * lengths + step / 2 * np.sqrt(wanted.shape[1])
     matches: list[list[Match]] = [[] for _ in wanted]
     for start in range(0, len(table), _CHUNK):
         rows = table.embeddings[start : start + _CHUNK].astype(np.float64)
@@ -39,7 +47,8 @@ def find_near(
         for query, row in zip(*np.nonzero(squares <= reach[:, None] ** 2 + slack), strict=True):
             distance = float(np.linalg.norm(wanted[query] - rows[row]))
             if distance <= reach[query]:
-                matches[query].append(Match(table.infos[start + row].id, distance))
+                relative = distance / float(lengths[query]) if lengths[query] else None
+                matches[query].append(Match(table.infos[start + row].id, distance, relative))
     for found in matches:
         found.sort(key=lambda match: (match.distance, encode_key(match.id)))
     return matches
