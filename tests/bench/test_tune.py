@@ -21,9 +21,8 @@ def harness(tmp_path_factory):
 
 def test_every_combination_is_tried_and_the_smallest_gap_chosen(harness):
     found = tune(harness, "ga", rule="class:9")
-    rates = [entry["settings"]["learning_rate"] for entry in found["searched"]]
-    grid = list(methods()["ga"].grid()["learning_rate"])
-    assert rates[: len(grid)] == grid
+    grid = combinations(methods()["ga"])
+    assert [entry["settings"] for entry in found["searched"]][: len(grid)] == grid
     gaps = [entry["mean_gap"] for entry in found["searched"] if entry["mean_gap"] is not None]
     assert found["mean_gap"] == min(gaps)
     chosen = next(e for e in found["searched"] if e["settings"] == found["chosen"])
@@ -36,6 +35,23 @@ def test_combinations_are_the_whole_grid():
     assert len(found) == len(grid["learning_rate"]) * len(grid["share"])
     assert len({tuple(sorted(entry.items())) for entry in found}) == len(found)
     assert combinations(methods()["deletion"]) == [{}]
+
+
+@pytest.mark.parametrize("name", ["ga", "be", "bs"])
+def test_methods_that_only_read_the_forget_set_are_tried_with_both_statistics(name):
+    """Running statistics that follow one class are a change of their own."""
+    tried = {settings["batch_norm"] for settings in combinations(methods()[name])}
+    assert tried == {"train", "frozen"}
+
+
+def test_a_choice_between_words_has_no_end():
+    entries = [
+        {"settings": {"learning_rate": rate, "batch_norm": mode}, "mean_gap": rate}
+        for rate in (0.1, 0.2, 0.3)
+        for mode in ("train", "frozen")
+    ]
+    chosen = {"learning_rate": 0.2, "batch_norm": "frozen"}
+    assert open_ends({"searched": entries, "chosen": chosen}) == []
 
 
 def searched(**gaps):

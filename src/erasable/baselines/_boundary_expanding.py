@@ -8,7 +8,7 @@ from torch import nn
 
 from erasable.baselines._base import Task
 from erasable.baselines._heads import head_of, replace_head
-from erasable.baselines._sgd import Run, SGDMethod
+from erasable.baselines._sgd import BATCH_NORMS, Run, SGDMethod
 
 
 @final
@@ -27,8 +27,8 @@ class BoundaryExpanding(SGDMethod):
 
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
-        """Return the rates that are tried."""
-        return {"learning_rate": (1e-5, 1e-4, 1e-3, 1e-2)}
+        """Return the rates that are tried, with statistics that follow the forget set or not."""
+        return {"learning_rate": (1e-5, 1e-4, 1e-3, 1e-2), "batch_norm": BATCH_NORMS}
 
     def edit(self, task: Task) -> None:
         """Widen the head, run the epochs, narrow it again."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from erasable.baselines._base import Task
-from erasable.baselines._sgd import Run, SGDMethod
+from erasable.baselines._sgd import BATCH_NORMS, Run, SGDMethod
 
 
 @final
@@ -32,8 +32,8 @@ class BoundaryShrink(SGDMethod):
 
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
-        """Return the rates that are tried."""
-        return {"learning_rate": (1e-5, 1e-4, 1e-3, 1e-2)}
+        """Return the rates that are tried, with statistics that follow the forget set or not."""
+        return {"learning_rate": (1e-5, 1e-4, 1e-3, 1e-2), "batch_norm": BATCH_NORMS}
 
     def prepare(self, task: Task) -> Run:
         """Keep the original, which is what is attacked."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-from erasable.baselines._sgd import Run, SGDMethod
+from erasable.baselines._sgd import BATCH_NORMS, Run, SGDMethod
 
 
 @final
@@ -22,8 +22,8 @@ class GradientAscent(SGDMethod):
 
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
-        """Return the rates that are tried."""
-        return {"learning_rate": (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)}
+        """Return the rates that are tried, with statistics that follow the forget set or not."""
+        return {"learning_rate": (1e-5, 3e-5, 1e-4, 3e-4, 1e-3), "batch_norm": BATCH_NORMS}
 
     def epoch(self, run: Run, epoch: int, epochs: int) -> None:
         """Pass over the forget set once."""

@@ -154,7 +154,11 @@ def open_ends(entry: dict[str, Any]) -> list[str]:
         entry: What `tune` returned.
     """
     known = [one["settings"] for one in entry["searched"]]
-    varied = [name for name in entry["chosen"] if len({one[name] for one in known}) > 1]
+    varied = [
+        name
+        for name, value in entry["chosen"].items()
+        if isinstance(value, (int, float)) and len({one[name] for one in known}) > 1
+    ]
     sides = [(name, _line(entry["chosen"], known, name)) for name in varied]
     return [name for name, line in sides if entry["chosen"][name] in (line[0], line[-1])]
 
