@@ -73,10 +73,13 @@ tables: $(STAMP)  ## Run the experiments of docs/results (hours; interrupted, it
 	  --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-share.md
 
 KEPT := --preset laptop --runs $(RESULTS)/runs
+DELETIONS := --method mute --kind knn --kind spm --published
 
 unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hours; interrupted, it goes on)
 	@$(TABLES) cls_random --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-random.md --out $(RESULTS)/fashion-mnist-random.csv
 	@$(TABLES) cls_cifar --data fashion-mnist --classes 0 $(KEPT) --out $(RESULTS)/fashion-mnist-classes.md --out $(RESULTS)/fashion-mnist-classes.csv
+	@$(TABLES) cls_cifar --data fashion-mnist --classes 3 $(DELETIONS) $(KEPT) --out $(RESULTS)/fashion-mnist-plain.md
+	@$(TABLES) cls_cifar --data fashion-mnist --classes 3 $(DELETIONS) --label-smoothing 0.1 $(KEPT) --out $(RESULTS)/fashion-mnist-smoothed.md
 	@$(TABLES) tradeoff --data fashion-mnist --public mnist $(KEPT) --out $(RESULTS)/fashion-mnist-tradeoff.md
 	@$(TABLES) sequence --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-sequence.md
 	@$(TABLES) gnn --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-gnn.md
