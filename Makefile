@@ -80,6 +80,7 @@ unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hour
 	@$(TABLES) cls_cifar --data fashion-mnist --classes 0 $(KEPT) --out $(RESULTS)/fashion-mnist-classes.md --out $(RESULTS)/fashion-mnist-classes.csv
 	@$(TABLES) cls_cifar --data fashion-mnist --classes 3 $(DELETIONS) $(KEPT) --out $(RESULTS)/fashion-mnist-plain.md
 	@$(TABLES) cls_cifar --data fashion-mnist --classes 3 $(DELETIONS) --label-smoothing 0.1 $(KEPT) --out $(RESULTS)/fashion-mnist-smoothed.md
+	@$(BIN)/erasable bench pack --data fashion-mnist --rule 'class:Ankle boot' $(KEPT) --out $(RESULTS)/packs/fashion-mnist-ankle-boot.npz
 	@$(TABLES) tradeoff --data fashion-mnist --public mnist $(KEPT) --out $(RESULTS)/fashion-mnist-tradeoff.md
 	@$(TABLES) sequence --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-sequence.md
 	@$(TABLES) gnn --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-gnn.md

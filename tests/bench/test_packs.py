@@ -1,5 +1,7 @@
 """Packs of oracles: kept small, read back, and answers scored by them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from erasable.errors import ArgumentError, StoreError
 from erasable.metrics import prediction_gap
 
 CLASSES = ["a", "b", "c"]
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "packs"
 
 
 def probabilities(seed, count=200):
@@ -28,6 +31,20 @@ def test_a_pack_survives_being_kept(pack, tmp_path):
     found = load_pack(tmp_path / "pack.npz")
     assert (found.record, found.classes) == (pack.record, pack.classes)
     np.testing.assert_array_equal(found.oracles, pack.oracles)
+
+
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.npz")), ids=lambda path: path.stem)
+def test_published_packs_can_be_scored_by(path):
+    pack = load_pack(path)
+    assert {"data", "rule", "forget", "kind", "oracle_seeds", "preset"} <= set(pack.record)
+    assert len(pack.record["oracle_seeds"]) == len(pack.oracles) > 1
+    np.testing.assert_allclose(pack.oracles.astype(float).sum(axis=2), 1, atol=0.01)
+    found = score(pack, OutsideAnswers(pack.oracles[0].astype(float), pack.classes))
+    assert 0 < found.prediction_gap < found.floor
+
+
+def test_there_are_published_packs():
+    assert list(PUBLISHED.glob("*.npz"))
 
 
 def test_an_oracle_scores_nothing_against_itself(pack):
