@@ -123,7 +123,7 @@ def test_wrong_words_are_refused_before_anything_is_trained(run, kept, words, me
 
 
 def test_tuning_says_what_it_chose(run):
-    code, out, err = run("bench", "tune", "ga", *SMALL, "--rule", "class:9")
+    code, out, err = run("bench", "tune", "ga", *SMALL)  # the last class, whatever its name
     assert code == 0
     assert "ga on class:9: {'learning_rate': " in out
     assert err.count("mean gap") >= 5  # the grid; more if the best one is at its end

@@ -17,16 +17,14 @@ bench_app = typer.Typer(
 
 \b
 Examples:
-  erasable bench tune salun --data fashion-mnist --rule class:9
-  erasable bench pack --data fashion-mnist --rule class:3 --out class-3.npz
-  erasable bench score predictions.npz --pack class-3.npz
+  erasable bench tune salun --data fashion-mnist --rule class:Trouser
+  erasable bench pack --data fashion-mnist --rule class:Bag --out bag.npz
+  erasable bench score predictions.npz --pack bag.npz
 """,
 )
 
-Rule = Annotated[
-    str,
-    typer.Option(help="What is forgotten: class:3, classes:0,1, random:10%, group:G, ids:FILE."),
-]
+_RULES = "What is forgotten: class:LABEL, classes:LABEL,LABEL, random:10%, group:NAME, ids:FILE"
+Rule = Annotated[str, typer.Option(help=f"{_RULES}.")]
 Kind = Annotated[str, typer.Option(help="parametric, knn, spm or sisa.")]
 
 
@@ -34,7 +32,9 @@ Kind = Annotated[str, typer.Option(help="parametric, knn, spm or sisa.")]
 def tune(
     method: Annotated[str, typer.Argument(help="Name of a method.")],
     data: Data = "cifar10",
-    rule: Rule = "class:9",
+    rule: Annotated[
+        str | None, typer.Option(help=f"{_RULES}; default: the last class, as tables tune.")
+    ] = None,
     kind: Kind = "parametric",
     scale: Scale = "laptop",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the original.")] = 0,
@@ -49,8 +49,10 @@ def tune(
       erasable bench tune ga --data digits --preset tiny --rule class:9
     """
     from erasable.bench import tune as search
+    from erasable.bench import tuning_of
 
     harness = open_harness(data, None, scale, label_smoothing, runs, is_quiet=as_json)
+    rule = tuning_of(harness.classes, "")[0] if rule is None else rule
     found = search(harness, method, rule=rule, kind=kind, seed=seed, say=say)
     lines = [f"{method} on {rule}: {found['chosen'] or 'nothing to tune'}"]
     lines.append(f"mean of ΔUA, ΔRA and ΔTA: {100 * found['mean_gap']:.2f} points")
@@ -60,8 +62,8 @@ def tune(
 @bench_app.command("pack")
 def pack(
     out: Annotated[Path, typer.Option(help="File to write.")],
+    rule: Rule,
     data: Data = "cifar10",
-    rule: Rule = "class:3",
     kind: Kind = "parametric",
     scale: Scale = "laptop",
     seeds: Annotated[
