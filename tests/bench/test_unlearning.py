@@ -74,7 +74,7 @@ def test_a_sequence_is_tuned_on_a_class_that_it_does_not_name():
     assert tuning_of(classes, "class:9 > random:5%") == ("class:8", 0)
     assert tuning_of(classes, "class:3") == ("class:9", 0)
     assert tuning_of([0, 1], "classes:0,1") == ("class:1", 99)
-    assert default_sequence(classes) == "class:0 > random:5% > class:1"
+    assert default_sequence(classes) == "class:0 > random:5%@0 > class:1"
     with pytest.raises(ArgumentError, match="three classes"):
         default_sequence([0, 1])
 

@@ -143,13 +143,16 @@ def _forecast(
 
 
 def default_sequence(classes: list[Any]) -> str:
-    """Return a class, a twentieth of the rows at random, and another class."""
+    """Return a class, a twentieth of the rows at random, and another class.
+
+    The rows are the same for all seeds of originals, so that these share their oracles.
+    """
     if len(classes) < 3:
         raise ArgumentError(
             f"Expected at least three classes, or requests by --rule, but got {len(classes)}."
         )
     first, second = (classes_rule([label]) for label in classes[:2])
-    return f"{first} > random:5% > {second}"
+    return f"{first} > random:5%@0 > {second}"
 
 
 def tuning_of(classes: list[Any], rule: str) -> tuple[str, int]:
