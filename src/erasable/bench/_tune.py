@@ -1,4 +1,4 @@
-"""Settings of a method chosen by its documented grid, on a scenario that no table shows.
+"""Settings of a method chosen by its documented grid, on a scenario that its table does not show.
 
 A grid made for other networks may be too narrow. If nothing was tried on one side of the best value
 of a setting, with all others equal, the next value there is tried, too.
@@ -43,7 +43,7 @@ def tune(
     """Try a method's grid, and beyond its ends; return what was searched and chosen.
 
     The choice has the smallest mean of ΔUA, ΔRA and ΔTA to the oracle. So the oracle is used for
-    tuning, as published comparisons do; the scenario is therefore one that no table shows.
+    tuning, as published comparisons do; the scenario is therefore not one of the table's.
 
     Args:
         harness: Makes and keeps models.

@@ -1,4 +1,4 @@
-"""Choose the settings of methods that edit a generator, on a class that no table shows."""
+"""Choose the settings of methods that edit a generator, on a class that no table forgets."""
 
 import statistics
 from collections.abc import Callable, Sequence
