@@ -1,15 +1,18 @@
 """Tables of the unlearning benchmark on a few digits."""
 
 import copy
+import shutil
 import statistics
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from erasable.bench import _unlearning
+from erasable.baselines import get_method
+from erasable.bench import _tune
 from erasable.bench._answers_figure import answers
 from erasable.bench._document import FORMS, Document, Picture
+from erasable.bench._grid import Plan, run_plan
 from erasable.bench._harness import Harness
 from erasable.bench._runs import Runs
 from erasable.bench._sequence import (
@@ -31,7 +34,7 @@ from erasable.bench._unlearning import (
 )
 from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import best_edit, unlearning_sheet
-from erasable.data import load_dataset
+from erasable.data import Dataset, load_dataset
 from erasable.errors import ArgumentError, StateError
 
 
@@ -316,6 +319,28 @@ def test_only_methods_with_a_score_in_every_cell_can_be_the_best(made):
     assert unlearning_pictures({"T": none}, list(range(10)))[0].draw().startswith(b"\x89PNG")
 
 
+def test_a_rule_is_finished_with_its_floors_before_the_next(made, tmp_path):
+    _, harness, *_ = made
+    plan = Plan(["class:0", "class:1"], [("spm", get_method("deletion"))], [0])
+    told = []
+
+    def say(text):
+        told.append(text)
+        if text.startswith("training") and "class:1" in text:
+            raise KeyboardInterrupt
+
+    kwargs = {"scale": "tiny", "runs": Runs(tmp_path), "say": say}
+    data = Dataset("digits", harness.train, harness.test, "tests")
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(Harness(data, **kwargs), plan)
+    shutil.rmtree(tmp_path / "predictions")
+    shutil.rmtree(tmp_path / "weights")
+    told.clear()
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(Harness(data, **kwargs), plan)
+    assert not any("class:0" in text for text in told)
+
+
 def test_a_kind_whose_oracles_fail_is_left_out(made, monkeypatch):
     _, harness, groups, kwargs, said = made
     floor = harness.floor
@@ -327,8 +352,9 @@ def test_a_kind_whose_oracles_fail_is_left_out(made, monkeypatch):
 
     monkeypatch.setattr(harness, "floor", fails)
     compared = run_unlearning(harness, groups, **kwargs)
+    (rule,) = groups[0].rules
     assert all("SPM" not in row[0] for row in compared.sheets[0].rows)
-    assert "Failed: oracles of spm: Expected finite weights." in compared.sheets[0].notes
+    assert f"Failed: oracles of spm, {rule}: Expected finite weights." in compared.sheets[0].notes
     said.clear()
 
 
@@ -338,7 +364,7 @@ def test_tuning_that_fails_leaves_the_method_out(made, monkeypatch):
     def fails(*_, **__):
         raise StateError("all of them diverged")
 
-    monkeypatch.setattr(_unlearning, "tune", fails)
+    monkeypatch.setattr(_tune, "tune", fails)
     compared = run_unlearning(harness, groups, **{**kwargs, "is_tuned": True})
     assert "Failed: tuning of ga: all of them diverged" in compared.sheets[0].notes
     said.clear()

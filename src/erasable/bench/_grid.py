@@ -17,15 +17,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared.
+    """What one table compares.
 
     Attributes:
-        groups: Rules that are averaged, by the title of their table.
+        rules: What is forgotten, one after the other; the table averages over them.
         methods: Pairs of a kind of model and a method on it.
         seeds: Seeds of originals.
     """
 
-    groups: dict[str, list[str]]
+    rules: list[str]
     methods: list[tuple[str, Method]]
     seeds: list[int]
 
@@ -34,30 +34,27 @@ class Plan:
         """Kinds of models, each once."""
         return list(dict.fromkeys(kind for kind, _ in self.methods))
 
-    def cells(self, group: str) -> Iterator[Cell]:
-        """Yield the cells of one table, seed by seed, so that early ones make a whole table."""
+    def cells(self, rule: str) -> Iterator[Cell]:
+        """Yield the cells of one rule."""
         for seed in self.seeds:
-            for rule in self.groups[group]:
-                for kind, method in self.methods:
-                    yield Cell(kind, method, rule, seed)
+            for kind, method in self.methods:
+                yield Cell(kind, method, rule, seed)
 
 
 @dataclass
 class Found:
-    """What was measured for one group.
+    """What was measured for one table.
 
     Attributes:
-        cells: Runs by (kind, method), in the order of seeds and rules.
-        originals: Runs of the originals, by kind.
+        cells: Runs by (kind, method), in the order of rules and seeds.
         untouched: Runs of originals to which nothing was done, by kind.
         oracles: Runs of the oracles, by kind.
         floors: Gaps between oracles, by kind.
-        others: Runs that only floors and tuning need.
+        others: Runs behind these: originals, and what floors and tuning need.
         failures: What went wrong, by cell; such cells have no run and are tried again next time.
     """
 
     cells: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
-    originals: dict[str, list[Run]] = field(default_factory=dict)
     untouched: dict[str, list[Run]] = field(default_factory=dict)
     oracles: dict[str, list[Run]] = field(default_factory=dict)
     floors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -67,34 +64,37 @@ class Found:
     def drop(self, kind: str) -> None:
         """Leave out a kind of model whose oracles failed: there is nothing to compare it with."""
         self.cells = {key: runs for key, runs in self.cells.items() if key[0] != kind}
-        for part in (self.originals, self.untouched, self.oracles, self.floors):
+        for part in (self.untouched, self.oracles, self.floors):
             part.pop(kind, None)
 
     @property
     def runs(self) -> list[Run]:
         """Every run, each once."""
-        by_kind = (self.cells, self.originals, self.untouched, self.oracles)
+        by_kind = (self.cells, self.untouched, self.oracles)
         groups = [*(runs for part in by_kind for runs in part.values()), self.others]
         each = {json.dumps(run.settings, sort_keys=True): run for group in groups for run in group}
         return list(each.values())
 
 
-def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict[str, Found]:
+def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> Found:
     """Do everything that is not done yet; what fails is noted and does not stop the rest.
+
+    Each rule is finished, with its floors, before the next: floors need what oracles say of every
+    row, which is large and may be cleared away once the figures are kept.
 
     Args:
         harness: Makes and keeps models.
         plan: What is compared.
         say: Where remarks on the progress go.
     """
-    results: dict[str, Found] = {}
-    cells = [cell for group in plan.groups for cell in plan.cells(group)]
+    found = Found()
+    broken: set[str] = set()
+    cells = [cell for rule in plan.rules for cell in plan.cells(rule)]
     to_do = sum(not harness.has_cell(cell) for cell in cells)
     done, start = 0, time.perf_counter()
-    for group, rules in plan.groups.items():
-        found = results.setdefault(group, Found())
-        for cell in plan.cells(group):
-            name = f"{cell.method.name} on {cell.kind}, {cell.rule}, seed {cell.seed}"
+    for rule in plan.rules:
+        for cell in plan.cells(rule):
+            name = f"{cell.method.name} on {cell.kind}, {rule}, seed {cell.seed}"
             is_kept = harness.has_cell(cell)
             try:
                 run = harness.cell(cell)
@@ -113,22 +113,22 @@ def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> dict
             say(f"{said}, about {duration(left)} left at this pace")
         for kind in plan.kinds:
             try:
-                _references(harness, plan, found, kind, rules)
+                _references(harness, plan.seeds, found, kind, rule)
             except ErasableError as error:
-                found.drop(kind)
-                found.failures[f"oracles of {kind}"] = str(error)
-                say(f"oracles of {kind} failed: {error}")
-    return results
+                broken.add(kind)
+                found.failures[f"oracles of {kind}, {rule}"] = str(error)
+                say(f"oracles of {kind}, {rule} failed: {error}")
+    for kind in broken:
+        found.drop(kind)
+    return found
 
 
-def _references(harness: Harness, plan: Plan, found: Found, kind: str, rules: list[str]) -> None:
+def _references(harness: Harness, seeds: list[int], found: Found, kind: str, rule: str) -> None:
     """Add originals to which nothing was done, oracles and floors."""
-    for seed in plan.seeds:
-        found.originals.setdefault(kind, []).append(harness.original_run(kind, seed))
-        for rule in rules:
-            found.untouched.setdefault(kind, []).append(harness.untouched(kind, rule, seed))
-            found.oracles.setdefault(kind, []).append(harness.oracle_run(kind, rule, seed))
-    for rule in rules:
-        floor = harness.floor(kind, rule, plan.seeds)
-        found.floors.setdefault(kind, []).extend(floor.result["pairs"])
-        found.others += [floor, *harness.floor_runs(kind, rule, plan.seeds)]
+    for seed in seeds:
+        found.others.append(harness.original_run(kind, seed))
+        found.untouched.setdefault(kind, []).append(harness.untouched(kind, rule, seed))
+        found.oracles.setdefault(kind, []).append(harness.oracle_run(kind, rule, seed))
+    floor = harness.floor(kind, rule, seeds)
+    found.floors.setdefault(kind, []).extend(floor.result["pairs"])
+    found.others += [floor, *harness.floor_runs(kind, rule, seeds)]

@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from erasable.baselines import Method, get_method, methods
 from erasable.bench._document import Document, origin
 from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._rules import classes_rule, stages
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
-from erasable.bench._tune import expected, tune
-from erasable.bench._unlearning import UNSEEN, introduction, suitable, tuned_fact
+from erasable.bench._tune import expected, tune_all
+from erasable.bench._unlearning import UNSEEN, compared, introduction, suitable, tuned_fact
 from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES
 from erasable.errors import ArgumentError, ErasableError, StateError
 
@@ -69,9 +68,10 @@ def run_sequence(
     is_class = any(harness.scenario(part, 0).is_class for part in stages(rule))
     names = suitable(edits, is_class=is_class)
     _forecast(harness, rule, seeds, names, kinds, tuning, say)
-    compared = _methods(harness, made, names, tuning, say)
-    compared += [(kind, get_method("deletion")) for kind in kinds]
-    for kind, method in compared:
+    tuned = tune_all(harness, names, tuning, say=say)
+    made.searched, made.failures = tuned.searched, tuned.failures
+    lines = compared(tuned.methods, kinds)
+    for kind, method in lines:
         for seed in seeds:
             try:
                 run = harness.sequence(Cell(kind, method, rule, seed))
@@ -80,7 +80,7 @@ def run_sequence(
                 say(f"{method.name} on {kind}, seed {seed} failed: {error}")
             else:
                 made.runs.setdefault((kind, method.name), []).append(run)
-    for kind in dict.fromkeys(kind for kind, _ in compared):
+    for kind in dict.fromkeys(kind for kind, _ in lines):
         try:
             floors = [harness.floor(kind, part, seeds) for part in stages(rule)]
             untouched = [
@@ -101,29 +101,6 @@ def run_sequence(
     return made
 
 
-def _methods(
-    harness: Harness,
-    made: Sequences,
-    edits: Sequence[str],
-    tuning: tuple[str, int] | None,
-    say: Say,
-) -> list[tuple[str, Method]]:
-    """Return methods that edit weights, tuned if asked; what fails is noted."""
-    found: list[tuple[str, Method]] = []
-    known = methods()
-    for name in edits:
-        settings: dict[str, Any] = {}
-        if tuning is not None and known[name].grid():
-            try:
-                made.searched.append(tune(harness, name, rule=tuning[0], seed=tuning[1], say=say))
-            except ErasableError as error:
-                made.failures[f"tuning of {name}"] = str(error)
-                continue
-            settings = made.searched[-1]["chosen"]
-        found.append(("parametric", get_method(name, **settings)))
-    return found
-
-
 def _forecast(
     harness: Harness,
     rule: str,
@@ -135,10 +112,9 @@ def _forecast(
 ) -> None:
     """Say how long it will take, before it starts."""
     trials, found = expected(harness, edits, tuning)
-    compared = [("parametric", method) for method in found]
-    compared += [(kind, get_method("deletion")) for kind in kinds]
-    floors = [(kind, part, seeds) for kind, _ in compared for part in stages(rule)]
-    sequences = [Cell(kind, method, rule, seed) for kind, method in compared for seed in seeds]
+    lines = compared(found, kinds)
+    floors = [(kind, part, seeds) for kind, _ in lines for part in stages(rule)]
+    sequences = [Cell(kind, method, rule, seed) for kind, method in lines for seed in seeds]
     say_left(seconds_left(harness, trials, floors, sequences=sequences), say)
 
 

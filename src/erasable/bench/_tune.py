@@ -7,12 +7,13 @@ of a setting, with all others equal, the next value there is tried, too.
 import itertools
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from erasable.baselines import Method, get_method, methods
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._runs import Run
-from erasable.errors import ArgumentError, StateError
+from erasable.errors import ArgumentError, ErasableError, StateError
 
 Say = Callable[[str], None]
 
@@ -79,6 +80,57 @@ def tune(
         "chosen": best["settings"],
         "mean_gap": best["mean_gap"],
     }
+
+
+@dataclass
+class Tuned:
+    """Methods that edit weights, with the settings to use.
+
+    Attributes:
+        methods: Those that can be used, in the order they were asked for.
+        searched: What tuning tried and chose, one entry per method with something to tune.
+        trials: Runs of what was tried.
+        failures: What went wrong, by method.
+    """
+
+    methods: list[Method] = field(default_factory=list)
+    searched: list[dict[str, Any]] = field(default_factory=list)
+    trials: list[Run] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def tune_all(
+    harness: Harness, names: Sequence[str], tuning: tuple[str, int] | None, *, say: Say
+) -> Tuned:
+    """Choose the settings of several methods; what fails is noted and does not stop the rest.
+
+    Args:
+        harness: Makes and keeps models.
+        names: The methods.
+        tuning: What is forgotten for tuning, and the seed of its original; None leaves settings as
+            published.
+        say: Where remarks on the progress go.
+    """
+    made = Tuned()
+    known = methods()
+    for name in names:
+        settings: dict[str, Any] = {}
+        if tuning is not None and known[name].grid():
+            rule, seed = tuning
+            try:
+                entry = tune(harness, name, rule=rule, seed=seed, say=say)
+            except ErasableError as error:
+                made.failures[f"tuning of {name}"] = str(error)
+                say(f"tuning of {name} failed: {error}")
+                continue
+            settings = entry["chosen"]
+            made.searched.append(entry)
+            made.trials += [
+                harness.cell(Cell("parametric", get_method(name, **one["settings"]), rule, seed))
+                for one in entry["searched"]
+            ]
+        made.methods.append(get_method(name, **settings))
+    return made
 
 
 def trials_left(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from erasable.baselines import Method, get_method, methods
+from erasable.baselines import Method, get_method
 from erasable.bench._document import Document, origin
 from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._grid import Found, Plan, run_plan
@@ -24,10 +24,10 @@ from erasable.bench._paper import (
 from erasable.bench._rules import classes_rule
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Figure, Sheet
-from erasable.bench._tune import expected, open_ends, tune
+from erasable.bench._tune import expected, open_ends, tune_all
 from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
-from erasable.errors import ArgumentError, ErasableError
+from erasable.errors import ArgumentError
 
 EDITS = ("mute", "ga", "ft", "iu", "be", "bs", "l1_sparse", "salun", "munba")
 """Methods that edit weights, in the order of the tables."""
@@ -182,29 +182,13 @@ def run_unlearning(
     found: dict[str, Found] = {}
     searched: list[dict[str, Any]] = []
     for group in groups:
-        chosen: list[tuple[str, Method]] = []
-        failures: dict[str, str] = {}
-        others: list[Run] = []
-        for name in _suitable(edits, harness, group):
-            settings: dict[str, Any] = {}
-            if is_tuned and methods()[name].grid():
-                try:
-                    searched.append(_tune(harness, name, group, say))
-                except ErasableError as error:
-                    failures[f"tuning of {name}"] = str(error)
-                    say(f"tuning of {name} failed: {error}")
-                    continue
-                settings = searched[-1]["chosen"]
-                others += [
-                    harness.cell(_trial(name, group, entry["settings"]))
-                    for entry in searched[-1]["searched"]
-                ]
-            chosen.append(("parametric", get_method(name, **settings)))
-        chosen += [(kind, get_method("deletion")) for kind in kinds]
-        plan = Plan({group.title: group.rules}, chosen, seeds)
-        found |= run_plan(harness, plan, say=say)
-        found[group.title].failures |= failures
-        found[group.title].others += others
+        tuning = (group.tuning_rule, group.tuning_seed) if is_tuned else None
+        tuned = tune_all(harness, _suitable(edits, harness, group), tuning, say=say)
+        plan = Plan(group.rules, compared(tuned.methods, kinds), seeds)
+        found[group.title] = run_plan(harness, plan, say=say)
+        found[group.title].failures |= tuned.failures
+        found[group.title].others += tuned.trials
+        searched += tuned.searched
         sheets.append(unlearning_sheet(group.title, found[group.title], group.paper))
         sheets += detail_sheets(group.title, found[group.title])
     return Compared(sheets, found, searched)
@@ -305,9 +289,7 @@ def _forecast(
         tuning = (group.tuning_rule, group.tuning_seed) if is_tuned else None
         trials, found = expected(harness, _suitable(edits, harness, group), tuning)
         cells += trials
-        compared = [("parametric", method) for method in found]
-        compared += [(kind, get_method("deletion")) for kind in kinds]
-        for kind, method in compared:
+        for kind, method in compared(found, kinds):
             cells += [Cell(kind, method, rule, seed) for seed in seeds for rule in group.rules]
             floors += [(kind, rule, seeds) for rule in group.rules]
     say_left(seconds_left(harness, cells, floors), say)
@@ -318,6 +300,17 @@ def _suitable(edits: Iterable[str], harness: Harness, group: Group) -> list[str]
     return suitable(edits, is_class=all(harness.scenario(r, 0).is_class for r in group.rules))
 
 
+def compared(edits: Iterable[Method], kinds: Iterable[str]) -> list[tuple[str, Method]]:
+    """Return the lines of a table: edits of parametric models, and deletion from other kinds.
+
+    Args:
+        edits: Methods that edit weights.
+        kinds: Kinds of models that forget by deletion.
+    """
+    lines: list[tuple[str, Method]] = [("parametric", method) for method in edits]
+    return lines + [(kind, get_method("deletion")) for kind in kinds]
+
+
 def suitable(edits: Iterable[str], *, is_class: bool) -> list[str]:
     """Return methods without those that only forget whole classes, where none is forgotten whole.
 
@@ -326,12 +319,3 @@ def suitable(edits: Iterable[str], *, is_class: bool) -> list[str]:
         is_class: Whether whole classes are forgotten.
     """
     return [name for name in edits if is_class or not get_method(name).needs_classes]
-
-
-def _trial(name: str, group: Group, settings: dict[str, Any]) -> Cell:
-    method = get_method(name, **settings)
-    return Cell("parametric", method, group.tuning_rule, group.tuning_seed)
-
-
-def _tune(harness: Harness, name: str, group: Group, say: Say) -> dict[str, Any]:
-    return tune(harness, name, rule=group.tuning_rule, seed=group.tuning_seed, say=say)
