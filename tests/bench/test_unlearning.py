@@ -32,7 +32,7 @@ from erasable.bench._unlearning import (
     tuned_fact,
     unlearning_document,
 )
-from erasable.bench._unlearning_figures import unlearning_pictures
+from erasable.bench._unlearning_figures import along, unlearning_pictures
 from erasable.bench._unlearning_sheets import best_edit, unlearning_sheet
 from erasable.data import Dataset, load_dataset
 from erasable.errors import ArgumentError, StateError
@@ -278,7 +278,7 @@ def test_doing_nothing_at_the_floor_is_told_apart_from_forgetting(made):
     for factor, is_alike in ((1.05, True), (1.5, False)):
         changed = copy.deepcopy(group)
         for kind, runs in changed.untouched.items():
-            pairs = changed.floors[kind]
+            pairs = changed.pairs(kind)
             floor = statistics.fmean(pair["test"]["prediction_gap"] for pair in pairs)
             for run in runs:
                 run.result["compare"]["test"]["prediction_gap"] = factor * floor
@@ -290,8 +290,8 @@ def test_oracles_that_agree_are_no_obstacle(made):
     compared, *_ = made
     ((title, group),) = compared.found.items()
     changed = copy.deepcopy(group)
-    for pairs in changed.floors.values():
-        for pair in pairs:
+    for kind in changed.floors:
+        for pair in changed.pairs(kind):
             pair["test"]["prediction_gap"] = 0.0
     assert "Doing nothing has PG_H" in unlearning_sheet(title, changed).notes[1]
 
@@ -397,6 +397,16 @@ def test_pictures_show_every_group(made):
     facts = "\n".join(document.facts)
     assert "Command: erasable tables cls_cifar" in facts
     assert "Preset: tiny" in facts
+
+
+def test_gaps_are_drawn_by_rule_or_by_class_of_the_image():
+    both = [
+        ("a", {"test": {"prediction_gap": 0.1}, "by_class": [0.1, None]}),
+        ("b", {"test": {"prediction_gap": 0.3}, "by_class": [0.3, None]}),
+        ("b", {"test": {"prediction_gap": 0.5}, "by_class": [0.5, None]}),
+    ]
+    assert along(both, ["a", "b", "c"], 2) == pytest.approx([10, 40, np.nan], nan_ok=True)
+    assert along(both[1:], ["b"], 2) == pytest.approx([40, np.nan], nan_ok=True)
 
 
 def test_a_sequence_has_a_column_per_request(made):

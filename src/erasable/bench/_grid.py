@@ -49,7 +49,7 @@ class Found:
         cells: Runs by (kind, method), in the order of rules and seeds.
         untouched: Runs of originals to which nothing was done, by kind.
         oracles: Runs of the oracles, by kind.
-        floors: Gaps between oracles, by kind.
+        floors: Runs that compare oracles with one another, by kind, one per rule.
         others: Runs behind these: originals, and what floors and tuning need.
         failures: What went wrong, by cell; such cells have no run and are tried again next time.
     """
@@ -57,7 +57,7 @@ class Found:
     cells: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
     untouched: dict[str, list[Run]] = field(default_factory=dict)
     oracles: dict[str, list[Run]] = field(default_factory=dict)
-    floors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    floors: dict[str, list[Run]] = field(default_factory=dict)
     others: list[Run] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -67,10 +67,14 @@ class Found:
         for part in (self.untouched, self.oracles, self.floors):
             part.pop(kind, None)
 
+    def pairs(self, kind: str) -> list[dict[str, Any]]:
+        """Return the gaps between oracles of a kind, over all rules."""
+        return [pair for floor in self.floors[kind] for pair in floor.result["pairs"]]
+
     @property
     def runs(self) -> list[Run]:
         """Every run, each once."""
-        by_kind = (self.cells, self.untouched, self.oracles)
+        by_kind = (self.cells, self.untouched, self.oracles, self.floors)
         groups = [*(runs for part in by_kind for runs in part.values()), self.others]
         each = {json.dumps(run.settings, sort_keys=True): run for group in groups for run in group}
         return list(each.values())
@@ -129,6 +133,5 @@ def _references(harness: Harness, seeds: list[int], found: Found, kind: str, rul
         found.others.append(harness.original_run(kind, seed))
         found.untouched.setdefault(kind, []).append(harness.untouched(kind, rule, seed))
         found.oracles.setdefault(kind, []).append(harness.oracle_run(kind, rule, seed))
-    floor = harness.floor(kind, rule, seeds)
-    found.floors.setdefault(kind, []).extend(floor.result["pairs"])
-    found.others += [floor, *harness.floor_runs(kind, rule, seeds)]
+    found.floors.setdefault(kind, []).append(harness.floor(kind, rule, seeds))
+    found.others += harness.floor_runs(kind, rule, seeds)

@@ -57,7 +57,7 @@ def unlearning_pictures(found: dict[str, Found], classes: Sequence[Any]) -> list
         Picture(
             "classes",
             "Hard prediction gap by forgotten class, or by class of the test image where one "
-            "scenario is shown. Dashed: the floor of the semi-parametric model.",
+            "scenario is shown. Dashed: the floor of the semi-parametric model there.",
             lambda: _panels(
                 shown, lambda axis, group: _draw_classes(axis, group, classes), height=3.6
             ),
@@ -144,12 +144,17 @@ def _apart(points: dict[tuple[str, str], tuple[float, float]]) -> dict[tuple[str
 def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:
     rules = list(dict.fromkeys(run.settings["rule"] for run in _all_runs(found)))
     for key in _highlighted(found):
-        runs = _scored(found.cells[key])
-        values = _by_rule(runs, rules) if len(rules) > 1 else _by_class(runs, len(classes))
+        compared = [
+            (run.settings["rule"], run.result["compare"]) for run in _scored(found.cells[key])
+        ]
+        values = along(compared, rules, len(classes))
         style = {"marker": "o", "markersize": 4, "linewidth": 1, "color": _COLOURS.get(key[0])}
         style |= {"linestyle": ":"} if key == MUTED else {}
         axis.plot(range(len(values)), values, label=_name(key), **style)
-    axis.axhline(statistics.fmean(_floor(found, _reader(found))), color="black", ls="--", lw=1)
+    floors = found.floors[_reader(found)]
+    pairs = [(run.settings["rule"], pair) for run in floors for pair in run.result["pairs"]]
+    values = along(pairs, rules, len(classes))
+    axis.plot(range(len(values)), values, color="black", ls="--", lw=1)
     labels = [rule.partition(":")[2] for rule in rules] if len(rules) > 1 else list(classes)
     is_long = any(len(str(label)) > _SHORT for label in labels)
     turned = {"rotation": 40, "ha": "right"} if is_long else {}
@@ -182,24 +187,25 @@ def _gaps(runs: Sequence[Run]) -> list[float]:
 
 
 def _floor(found: Found, kind: str) -> list[float]:
-    return [100 * pair["test"]["prediction_gap"] for pair in found.floors[kind]]
+    return [100 * pair["test"]["prediction_gap"] for pair in found.pairs(kind)]
 
 
-def _by_rule(runs: Sequence[Run], rules: Sequence[str]) -> list[float]:
-    means = []
-    for rule in rules:
-        gaps = _gaps([run for run in runs if run.settings["rule"] == rule])
-        means.append(statistics.fmean(gaps) if gaps else float("nan"))
-    return means
+def along(
+    compared: Sequence[tuple[str, dict[str, Any]]], rules: Sequence[str], classes: int
+) -> list[float]:
+    """Return mean gaps in percent: by rule, or by class of the test image if there is one rule.
 
-
-def _by_class(runs: Sequence[Run], count: int) -> list[float]:
-    means = []
-    for place in range(count):
-        gaps = [run.result["compare"]["by_class"][place] for run in runs]
-        known = [100 * gap for gap in gaps if gap is not None]
-        means.append(statistics.fmean(known) if known else float("nan"))
-    return means
+    Args:
+        compared: What was forgotten, and the comparison of two models after that.
+        rules: The rules, in order.
+        classes: How many classes there are.
+    """
+    if len(rules) > 1:
+        gaps = [[c["test"]["prediction_gap"] for r, c in compared if r == rule] for rule in rules]
+    else:
+        gaps = [[c["by_class"][place] for _, c in compared] for place in range(classes)]
+    known = [[100 * gap for gap in some if gap is not None] for some in gaps]
+    return [statistics.fmean(some) if some else math.nan for some in known]
 
 
 def _all_runs(found: Found) -> list[Run]:

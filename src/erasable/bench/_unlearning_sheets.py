@@ -88,7 +88,7 @@ def detail_sheets(title: str, found: Found) -> list[Sheet]:
         found: What was measured.
     """
     sheets = [_attack_sheet(title, found), _check_sheet(title, found)]
-    pairs = [pair for kind in found.floors for pair in found.floors[kind]]
+    pairs = [pair for kind in found.floors for pair in found.pairs(kind)]
     if all("test_remaining" in pair for pair in pairs):
         sheets.insert(0, _location_sheet(title, found))
     return sheets
@@ -99,7 +99,7 @@ def _location_sheet(title: str, found: Found) -> Sheet:
     parts = ("test_remaining", "test_forgotten")
     metrics = (("prediction_gap", 100, 2), ("kl_oracle_unlearned", 1, 3))
     for kind in found.oracles:
-        pairs = found.floors[kind]
+        pairs = found.pairs(kind)
         floors = {
             (part, metric): statistics.fmean(gap(p[part], metric) for p in pairs)
             for part in parts
@@ -287,7 +287,7 @@ def _row(name: str, runs: Sequence[Run], floor: dict[str, float]) -> list[Entry]
 
 def _oracle_row(found: Found, kind: str) -> list[Entry]:
     """Return the oracle's line: gaps between oracles of different seeds, which are the floor."""
-    pairs, oracles = found.floors[kind], found.oracles[kind]
+    pairs, oracles = found.pairs(kind), found.oracles[kind]
     own = [run.result["kinds"][kind] for run in oracles]
     entries: list[Entry] = [f"{KIND_TITLES[kind]}: {TITLES['retrain']}, floor"]
     for metric, scale, digits in (
@@ -309,7 +309,7 @@ def _attacks(results: Iterable[dict[str, Any]]) -> Figure:
 
 
 def _floors(found: Found, kind: str) -> dict[str, float]:
-    pairs = found.floors[kind]
+    pairs = found.pairs(kind)
     gaps = {
         metric: statistics.fmean(gap(p["test"], metric) for p in pairs)
         for metric in pairs[0]["test"]
