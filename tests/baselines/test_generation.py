@@ -10,13 +10,14 @@ from erasable.baselines.generation import (
     DiffusionRun,
     DiffusionTask,
     SelectiveAmnesia,
+    _base,
     get_diffusion_method,
     unlearn_class,
 )
 from erasable.data import Split
 from erasable.errors import ArgumentError, RowIdError
 from erasable.models import DDPM
-from erasable.training import Inputs
+from erasable.training import Inputs, mean_weight
 from models.generation_toys import QUARTERS, SMALL, brightest, quarters
 
 SHORT = {
@@ -114,6 +115,22 @@ def test_the_same_seed_gives_the_same_weights(original, name):
     method = get_diffusion_method(name, **SHORT[name])
     first, second = (unlearn_class(original, rows(), "b", method).model for _ in range(2))
     assert same(weights(first), weights(second))
+
+
+def test_an_edit_ends_in_the_running_mean_of_its_steps(original, monkeypatch):
+    def edited(steps):
+        method = get_diffusion_method("ft", steps=steps, learning_rate=1e-3)
+        return weights(unlearn_class(original, rows(), "b", method).model)
+
+    found = edited(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(_base, "mean_weight", lambda step, average: 1.0)
+        as_they_are = [edited(steps) for steps in (1, 2, 3)]
+    for name, expected in weights(original).items():
+        for step, after in enumerate(as_they_are):
+            expected += mean_weight(step, original.average) * (after[name] - expected)
+        torch.testing.assert_close(found[name], expected)
+    assert not same(found, as_they_are[-1])
 
 
 def test_weights_outside_the_mask_stay_to_the_bit(original):

@@ -15,7 +15,7 @@ from erasable.training._objective import (
     SeparateSupport,
     StepResult,
 )
-from erasable.training._steps import Draw, StepConfig, StepLoss, Watcher, train_steps
+from erasable.training._steps import Draw, StepConfig, StepLoss, Watcher, mean_weight, train_steps
 from erasable.training._support import Support
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "epoch_batches",
     "input_shape",
     "make_fabric",
+    "mean_weight",
     "seconds_spent",
     "train",
     "train_steps",

@@ -23,7 +23,8 @@ from erasable.typing import Ints
 from erasable.weights import weights_digest
 
 _FIRST = 10
-"""The mean forgets faster at first: a step s weighs at least 1 / (1 + s / this)."""
+"""The mean forgets faster at first: step s, from 1, weighs at least 1 / (1 + s / this). So it spans
+about a tenth of the steps until ``average`` allows for less."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,16 @@ def train_steps(
     return history
 
 
+def mean_weight(step: int, average: float) -> float:
+    """Return how much the weights after a step, counted from 0, add to their running mean.
+
+    Args:
+        step: The step that was done.
+        average: How much of the mean a step keeps; early ones keep less.
+    """
+    return max(1 - average, 1 / (1 + (step + 1) / _FIRST))
+
+
 class _Run:
     def __init__(
         self,
@@ -240,7 +251,7 @@ class _Run:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
-        weight = max(1 - config.average, 1 / (1 + (step + 1) / _FIRST))
+        weight = mean_weight(step, config.average)
         torch._foreach_lerp_(self._means, [p.detach() for p in self._weights], weight)
         display.step(1.0, value)
         return {"loss": value, **draw.notes}

@@ -4,7 +4,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from erasable.baselines._base import Budget, DivergedError, Method, TimeAccount
 from erasable.diffusion import NULL, ClassUNet, add_noise, dropped, guided, make_scheduler
 from erasable.errors import Problems
-from erasable.training import Display, Inputs
+from erasable.training import Display, Inputs, mean_weight
 
 PIXELS = 3072.0
 """Numbers of an image of 32 × 32 pixels in colour: published losses are sums over them."""
@@ -31,6 +31,7 @@ class DiffusionTask:
         target: Index of the class to forget.
         count: Number of classes.
         draw: From class indices (n,) and a seed to images that the original draws, from −1 to 1.
+        average: How much of the running mean of the weights a step keeps.
         budget: What may be spent.
         account: Where the time goes.
         figures: What the method measures of itself.
@@ -45,6 +46,7 @@ class DiffusionTask:
     target: int
     count: int
     draw: Callable[[Tensor, int], Tensor]
+    average: float = 0.999
     budget: Budget = field(default_factory=Budget)
     account: TimeAccount = field(default_factory=TimeAccount)
     figures: dict[str, float] = field(default_factory=dict)
@@ -56,8 +58,8 @@ class DiffusionTask:
 class DiffusionMethod(Method):
     """Steps of Adam that make a diffusion model forget a class.
 
-    The weights that are drawn with, a running mean, are where an edit starts; where it ends is
-    drawn with as it is, without another mean, for every method alike.
+    An edit starts from the weights that are drawn with, a running mean, and ends in one: that of
+    its own steps, by the rule that the original was trained with.
 
     Attributes:
         steps: Steps; 0 changes nothing.
@@ -68,6 +70,8 @@ class DiffusionMethod(Method):
             are for sums over the 3,072 numbers of a CIFAR image.
         drop: Share of images whose class is not told, where a method trains so.
     """
+
+    version: ClassVar[int] = 2
 
     steps: int = 1000
     learning_rate: float = 1e-4
@@ -121,6 +125,8 @@ class DiffusionMethod(Method):
                     task.is_complete = False
                     break
                 display.step(1.0, self.step(run, step, steps))
+                run.note_mean(step)
+            run.take_mean()
         task.network.eval()
         if not all(p.isfinite().all() for p in task.network.parameters()):
             raise DivergedError(f"{self.name} has diverged: its weights are no numbers any more.")
@@ -154,6 +160,7 @@ class DiffusionRun:
         self.rng = np.random.default_rng([method.seed, 1])
         self._scheduler = make_scheduler()
         self.parameters = [p for p in self.network.parameters() if p.requires_grad]
+        self._means = [p.detach().clone() for p in self.parameters]
         self._optimizer = torch.optim.Adam(self.parameters, lr=method.learning_rate)
 
     @property
@@ -240,6 +247,17 @@ class DiffusionRun:
                 parameter.grad = slope
         self._optimizer.step()
         return value
+
+    def note_mean(self, step: int) -> None:
+        """Add the weights after a step to their running mean."""
+        weight = mean_weight(step, self.task.average)
+        torch._foreach_lerp_(self._means, [p.detach() for p in self.parameters], weight)
+
+    @torch.no_grad()
+    def take_mean(self) -> None:
+        """Let the network have the running mean of its weights."""
+        for parameter, mean in zip(self.parameters, self._means, strict=True):
+            parameter.copy_(mean)
 
     def _masked(self, slopes: Sequence[Tensor]) -> list[Tensor]:
         if self.masks is None:

@@ -78,6 +78,7 @@ def unlearn_class(
         target=target,
         count=len(original.labels_),
         draw=draw,
+        average=float(original.average),
         budget=budget or Budget(),
         verbose=verbose,
     )

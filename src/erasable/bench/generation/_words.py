@@ -44,6 +44,6 @@ def judge_note(drawings: Drawings) -> str:
         f"{100 * accuracy:.2f} % of the test images. {drawings.per_class} images of each class "
         f"are drawn, by {SAMPLER['steps']} steps of DDIM with guidance {SAMPLER['guidance']} (a "
         "mixture just draws), from the same noise by every model; oracles draw from noise of "
-        "their own. Networks draw with the running mean of their weights; an edit starts from "
-        "it, and ends in weights that are drawn with as they are."
+        "their own. All networks draw with the running mean of their weights; an edit starts from "
+        "it, and its own steps make a new one by the same rule."
     )
