@@ -136,6 +136,12 @@ def test_classes_are_told_as_asked():
     assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
 
 
+def test_numberings_use_every_number_also_those_of_classes_without_rows():
+    told = [asked(labels="permuted", seed=s, embeddings=5)["labels"].tolist() for s in range(20)]
+    assert {number for numbers in told for number in numbers} == {0, 1, 2, 3, 4}
+    assert all(len(set(numbers)) == 4 for numbers in told)
+
+
 def test_a_query_that_reads_nothing_is_not_told_its_class_either():
     seen = asked(labels="plain", drop=0.9, rows=range(30))
     is_dropped = seen["reads"] == NULL

@@ -93,6 +93,8 @@ class MemoryLoss:
         drop: Share of queries that read nothing.
         has_gradient: Whether gradients reach the encoder through the rows.
         kernels: How sums over pairs of patches are made.
+        embeddings: How many numbers stand for classes, if these are told; 0: one per class that has
+            rows. An oracle has one more, and its numberings use it like the others.
     """
 
     scheduler: Any
@@ -104,6 +106,7 @@ class MemoryLoss:
     drop: float = 0.1
     has_gradient: bool = True
     kernels: Kernels | None = None
+    embeddings: int = 0
 
     @property
     def needs_partners(self) -> bool:
@@ -143,7 +146,8 @@ class MemoryLoss:
         """Name everything that changes what is learnt."""
         kernels = self.kernels.name if self.kernels else "eager"
         return (
-            f"denoising with rows: support {self.support}, {self.branch}, labels {self.labels}, "
+            f"denoising with rows: support {self.support}, {self.branch}, labels {self.labels}"
+            f"{f' of {self.embeddings}' if self.embeddings else ''}, "
             f"dropped {self.drop}, gradient {self.has_gradient}, {kernels} kernels"
         )
 
@@ -166,7 +170,7 @@ class MemoryLoss:
         """Return the number that stands for each class in this step, if classes are told."""
         if self.labels == "none":
             return None
-        count = int(self.classes.max()) + 1
+        count = self.embeddings or int(self.classes.max()) + 1
         if self.labels == "plain":
             return torch.arange(count, device=draw.inputs.device)
         return torch.randperm(count, generator=draw.generator).to(draw.inputs.device)

@@ -220,6 +220,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             has_gradient=self.support_gradient,
             # By the work of a step, not of all: a training may go on for more of them.
             kernels=self._kernels(_NOMINAL_STEPS * config.batch_size, rows / len(known), device),
+            embeddings=self._class_count,
         )
         watcher = None
         if judge is not None:
