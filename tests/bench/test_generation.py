@@ -1,7 +1,9 @@
 """Tables of generation by hand-made models: what is compared with what, chosen, and kept."""
 
 import math
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,20 +11,26 @@ import pytest
 from erasable.baselines import DivergedError
 from erasable.bench import Runs
 from erasable.bench.generation import (
+    GENERATION,
     METHODS,
     Drawings,
     Generators,
     forgetting_document,
     run_forgetting,
+    run_standard,
+    standard_document,
 )
 from erasable.bench.generation import _drawings as drawing
 from erasable.bench.generation._forgetting_sheets import _complete
+from erasable.bench.generation._strips import as_strip, from_strip
 from erasable.bench.generation._tuning import score, tuning_class
+from erasable.bench.generation._words import judge_note
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError
 from erasable.metrics import FeatureNetwork, frechet_distance
 
 PER_CLASS = 6
+HISTORY = [{"step": 500.0, "loss": 1.0, "consistency": 0.25}, {"step": 600.0, "loss": 1.0}]
 
 
 class Pixels(FeatureNetwork):
@@ -63,6 +71,7 @@ class Painted(Generators):
     """Generators that paint instead of training."""
 
     trained = 0
+    judge_digest = "by brightness"
 
     @property
     def judge(self):
@@ -72,14 +81,14 @@ class Painted(Generators):
         self.trained += 1
         return Painter(0.01 + seed / 1e5, gone=[] if without is None else [without])
 
-    def training_seconds(self, kind, seed, *, without=None):
-        return 5.0
+    def training(self, kind, seed, *, without=None):
+        return SimpleNamespace(result={"seconds": 5.0, "history": HISTORY})
 
 
 @pytest.fixture
 def drawings(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        Painted, "judge_run", lambda self: type("Run", (), {"result": {"accuracy": 1.0}})
+        Painted, "judge_run", lambda self: SimpleNamespace(result={"accuracy": 1.0})
     )
     generators = Painted(
         load_dataset("digits"), scale="tiny", runs=Runs(tmp_path), features=Pixels()
@@ -198,6 +207,69 @@ def test_nothing_is_made_twice(drawings, edits):
     assert drawings.generators.trained == count
 
 
+def test_a_page_needs_figures_only(drawings, edits, tmp_path):
+    options = {"seeds": [0], "methods": ("ft",), "is_tuned": False, "floors": 1}
+    standard = run_standard(drawings, seeds=[0], sizes=(10, 20))
+    run_forgetting(drawings, [3, 5], **options)
+    count, edited = drawings.generators.trained, len(edits)
+    shutil.rmtree(tmp_path / "samples")
+    again = Drawings(drawings.generators, PER_CLASS)
+    made = run_forgetting(again, [3, 5], **options)
+    forgetting_document(again, made, "Title", "command").write(tmp_path / "a.md")
+    assert run_standard(again, seeds=[0], sizes=(10, 20)) == standard
+    standard_document(again, standard, "command", "Title").write(tmp_path / "b.md")
+    assert (drawings.generators.trained, len(edits)) == (count, edited)
+    assert "in training, few images, every 500 steps: 25 %" in (tmp_path / "b.md").read_text()
+
+
+def test_each_class_is_finished_with_its_floor_before_the_next(drawings, edits, monkeypatch):
+    wanted = []
+    model = drawings.generators.model
+
+    def noted(kind, seed, *, without=None):
+        wanted.append((kind, seed, without))
+        return model(kind, seed, without=without)
+
+    monkeypatch.setattr(drawings.generators, "model", noted)
+    run_forgetting(drawings, [3, 5], seeds=[0], methods=(), is_tuned=False, floors=1)
+    assert wanted.index(("spm", 2000, 3)) < wanted.index(("spm", 1000, 5))
+
+
+def test_tables_of_forgetting_read_as_many_rows_as_the_preset_says(drawings, monkeypatch):
+    asked = []
+    sample = Painter.sample
+
+    def noted(self, labels, **options):
+        asked.append(options.get("rows_per_class"))
+        return sample(self, labels, **options)
+
+    monkeypatch.setattr(Painter, "sample", noted)
+    monkeypatch.setattr(drawings.generators, "settings", {**GENERATION["tiny"], "read": 7})
+    made = run_forgetting(drawings, [3], seeds=[0], methods=(), is_tuned=False, floors=1)
+    assert set(asked) == {7}
+    cell = made.runs["spm", "deletion"][3][0]
+    assert (cell.result["again"], cell.result["same"]) == (9 * PER_CLASS, 9 * PER_CLASS)
+    assert cell.settings["options"] == {"rows_per_class": 7}
+
+
+def test_another_default_of_a_network_is_another_run(drawings):
+    assert drawings.generators.parameters("ddpm")["drop"] == 0.1
+    assert drawings.generators.parameters("spm_plain")["labels"] == "plain"
+    assert "rows_per_class" not in drawings.generators.parameters("spm")
+
+
+def test_several_judges_are_told(drawings):
+    runs = [SimpleNamespace(result={"judged_by": name}) for name in ("a", "b", "a")]
+    assert "2 of them judged here" in judge_note(drawings, runs)
+    assert "judged here" not in judge_note(drawings, runs[::2])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_survive_as_text(channels):
+    images = np.random.default_rng(0).integers(0, 256, (4, channels, 5, 6)).astype(np.uint8)
+    assert (from_strip(as_strip(images), 4) == images).all()
+
+
 def test_another_sampler_or_number_of_images_is_another_run(drawings, monkeypatch):
     first = drawings.of_original("spm", 0)
     fewer = Drawings(drawings.generators, 3).of_original("spm", 0)
@@ -207,11 +279,11 @@ def test_another_sampler_or_number_of_images_is_another_run(drawings, monkeypatc
 
 
 def test_a_score_of_one_is_doing_nothing():
-    nothing = {"ua_gap": 0.8, "fid_oracle": 4.0}
+    nothing = {"ua_gap": 0.8, "fid_oracle_remaining": 4.0}
     assert score(nothing, nothing) == 1.0
-    assert score({"ua_gap": 0.0, "fid_oracle": 0.0}, nothing) == 0.0
-    assert score({"ua_gap": 0.0, "fid_oracle": 8.0}, nothing) == 1.0
-    assert math.isfinite(score(nothing, {"ua_gap": 0.0, "fid_oracle": 0.0}))
+    assert score({"ua_gap": 0.0, "fid_oracle_remaining": 0.0}, nothing) == 0.0
+    assert score({"ua_gap": 0.0, "fid_oracle_remaining": 8.0}, nothing) == 1.0
+    assert math.isfinite(score(nothing, {"ua_gap": 0.0, "fid_oracle_remaining": 0.0}))
 
 
 def test_a_class_to_tune_on_is_one_that_no_table_shows():

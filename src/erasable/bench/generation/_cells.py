@@ -23,11 +23,16 @@ def untouched_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Ru
         seed: Seed of the original.
     """
     own = oracle_seed(seed)
-    settings = {**drawings.settings("untouched", kind, seed), "without": label, "oracle": own}
+    settings = {
+        **drawings.forgetting_settings("untouched", kind, seed),
+        "without": label,
+        "oracle": own,
+    }
 
     def work() -> dict[str, Any]:
         oracle = drawings.of_oracle(kind, label, own)
-        return against(drawings, drawings.of_original(kind, seed), oracle, label)
+        images = drawings.of_original(kind, seed, **drawings.generators.reading(kind))
+        return against(drawings, images, oracle, label)
 
     return drawings.figures(settings, work)
 
@@ -57,7 +62,7 @@ def edited_cell(drawings: Drawings, method: DiffusionMethod, label: Label, seed:
     """
     own = oracle_seed(seed)
     settings = {
-        **drawings.settings("edited", "ddpm", seed),
+        **drawings.forgetting_settings("edited", "ddpm", seed),
         "without": label,
         "oracle": own,
         "method": [method.name, method.version, method.settings],
@@ -84,11 +89,11 @@ def oracle_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
         seed: Seed of the original.
     """
     own = oracle_seed(seed)
-    settings = {**drawings.settings("oracle", kind, own), "without": label}
+    settings = {**drawings.forgetting_settings("oracle", kind, own), "without": label}
 
     def work() -> dict[str, Any]:
         images = drawings.of_oracle(kind, label, own)
-        spent = drawings.generators.training_seconds(kind, own, without=label)
+        spent = drawings.generators.training(kind, own, without=label).result["seconds"]
         return {**against(drawings, images, images, label), "seconds": spent}
 
     return drawings.figures(settings, work)
@@ -104,7 +109,11 @@ def floor_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
         seed: Seed of the original.
     """
     first, second = oracle_seed(seed), oracle_seed(oracle_seed(seed))
-    settings = {**drawings.settings("floor", kind, first), "without": label, "and": second}
+    settings = {
+        **drawings.forgetting_settings("floor", kind, first),
+        "without": label,
+        "and": second,
+    }
 
     def work() -> dict[str, Any]:
         one = drawings.of_oracle(kind, label, first)
@@ -126,7 +135,7 @@ def deleted_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
     """
     own = oracle_seed(seed)
     settings = {
-        **drawings.settings("deleted", kind, seed),
+        **drawings.forgetting_settings("deleted", kind, seed),
         "without": label,
         "oracle": own,
         "asking": drawings.generators.asking(kind, label),

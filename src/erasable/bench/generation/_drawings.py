@@ -14,6 +14,7 @@ from filelock import FileLock
 from erasable.baselines.generation import DiffusionMethod, unlearn_class
 from erasable.bench._runs import Run
 from erasable.bench.generation._generators import Bytes, Generators, channels_first
+from erasable.bench.generation._strips import as_strip
 from erasable.files import require_writable, write_atomically
 from erasable.metrics import frechet_distance
 from erasable.typing import Label
@@ -105,6 +106,10 @@ class Drawings:
         own = self.generators.run_settings(what, kind, seed)
         return {**own, "per_class": self.per_class, "sampler": SAMPLER}
 
+    def forgetting_settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
+        """Return the same where classes are forgotten: how many rows are read, too."""
+        return {**self.settings(what, kind, seed), "options": self.generators.reading(kind)}
+
     # -- kept on disk ----------------------------------------------------------------------------
 
     def _kept(self, settings: dict[str, Any], make: Callable[[], Drawn]) -> Drawn:
@@ -138,7 +143,7 @@ class Drawings:
         generators = self.generators
         asking = generators.asking(kind, label)
         settings = {
-            **self.settings("oracle samples", kind, seed),
+            **self.forgetting_settings("oracle samples", kind, seed),
             "without": label,
             "asking": asking,
             "noise": noise,
@@ -146,7 +151,7 @@ class Drawings:
 
         def make() -> Drawn:
             model = generators.model(kind, seed, without=label)
-            return Drawn(self._draw_all(model, label, asking, noise=noise))
+            return Drawn(self._draw_all(model, kind, label, noise=noise))
 
         return self._kept(settings, make).images
 
@@ -159,25 +164,26 @@ class Drawings:
         generators = self.generators
         asking = generators.asking(kind, label)
         settings = {
-            **self.settings("deleted samples", kind, seed),
+            **self.forgetting_settings("deleted samples", kind, seed),
             "without": label,
             "asking": asking,
         }
 
         def make() -> Drawn:
-            found = self.of_original(kind, seed).copy()
+            reading = generators.reading(kind)
+            found = self.of_original(kind, seed, **reading).copy()
             model = generators.fresh(kind, seed)
             start = time.perf_counter()
             model.forget(classes=[label])
             seconds = time.perf_counter() - start
-            found[self.places(label)] = self.draw(model, [label], **self._told(asking))
+            found[self.places(label)] = self.draw(model, [label], **reading, **self._told(asking))
             others = [other for other in generators.classes if other != label]
             few = min(_AGAIN, self.per_class)
-            again = self.draw(model, others, count=few)
+            again = self.draw(model, others, count=few, **reading)
             before = np.concatenate([found[self.places(other)][:few] for other in others])
             same = int((again == before).reshape(len(again), -1).all(axis=1).sum())
             if same < len(again):
-                found = self._draw_all(model, label, asking)
+                found = self._draw_all(model, kind, label)
             return Drawn(found, seconds, len(again), same)
 
         return self._kept(settings, make)
@@ -206,12 +212,14 @@ class Drawings:
         start = self.generators.classes.index(label) * self.per_class
         return slice(start, start + self.per_class)
 
-    def _draw_all(
-        self, model: Any, label: Label, asking: dict[str, Any], *, noise: int = 0
-    ) -> Bytes:
+    def _draw_all(self, model: Any, kind: str, label: Label, *, noise: int = 0) -> Bytes:
         """Return what a model without a class draws of all classes."""
+        told, reading = (
+            self._told(self.generators.asking(kind, label)),
+            self.generators.reading(kind),
+        )
         parts = [
-            self.draw(model, [one], noise=noise, **(self._told(asking) if one == label else {}))
+            self.draw(model, [one], noise=noise, **reading, **(told if one == label else {}))
             for one in self.generators.classes
         ]
         return np.concatenate(parts)
@@ -227,8 +235,10 @@ class Drawings:
     def figures(self, settings: dict[str, Any], work: Callable[[], dict[str, Any]]) -> Run:
         """Return kept figures, or make them."""
         generators = self.generators
-        judged = {"features": generators.features.key, "judge": generators.judge_parameters}
-        return generators.runs.run({**settings, **judged}, lambda _: work())
+        judged = {"features": generators.features_key, "judge": generators.judge_parameters}
+        return generators.runs.run(
+            {**settings, **judged}, lambda _: {**work(), "judged_by": generators.judge_digest}
+        )
 
     def measure(self, images: Bytes, oracle: Bytes | None, label: Label | None) -> dict[str, Any]:
         """Return every figure of some samples.
@@ -245,6 +255,7 @@ class Drawings:
         found: dict[str, Any] = {
             "fid": frechet_distance(features, real),
             "consistency": float(is_right.mean()),
+            "first": as_strip(images[:: self.per_class]),  # one per class, for pictures
         }
         if label is None:
             return found

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from erasable.bench._document import Picture
 from erasable.bench._figures import as_png, pyplot
-from erasable.bench.generation._presets import rows_option
+from erasable.bench.generation._strips import from_strip
 from erasable.typing import Label
 
 if TYPE_CHECKING:
@@ -60,38 +60,39 @@ def first_of_each(drawings: "Drawings", images: "Bytes", count: int = 1) -> Any:
     return images[[c * size + i for i in range(count) for c in range(len(classes))]]
 
 
-def standard_pictures(drawings: "Drawings", names: Sequence[str], seed: int) -> list[Picture]:
-    """Return what each generator draws, from the same noise."""
+def standard_pictures(classes: Sequence[Label], runs: "dict[str, Run]") -> list[Picture]:
+    """Return what each generator draws, from the same noise.
+
+    Args:
+        classes: All classes.
+        runs: A run of each generator, by its name.
+    """
 
     def draw() -> bytes:
-        rows = []
-        for name in names:
-            kind, _, size = name.partition(" ")
-            options = rows_option(int(size)) if size else {}
-            images = drawings.of_original(kind, seed, **options)
-            rows.append((name.replace("_", " "), first_of_each(drawings, images)))
-        return image_grid(rows, [str(label) for label in drawings.generators.classes])
+        rows = [(name.replace("_", " "), _first(run, classes)) for name, run in runs.items()]
+        return image_grid(rows, [str(label) for label in classes])
 
     caption = "One image per class of each model; networks draw from the same noise."
     return [Picture("samples", caption, draw)]
 
 
-def forgetting_pictures(drawings: "Drawings", made: "Forgetting") -> list[Picture]:
-    """Return what models draw after forgetting each of some classes, one picture each."""
-    return [_after(drawings, made, label, place) for place, label in enumerate(made.labels)]
+def forgetting_pictures(classes: Sequence[Label], made: "Forgetting") -> list[Picture]:
+    """Return what models draw after forgetting each of some classes, one picture each.
+
+    Args:
+        classes: All classes.
+        made: What was measured.
+    """
+    return [_after(classes, made, label, place) for place, label in enumerate(made.labels)]
 
 
-def _after(drawings: "Drawings", made: "Forgetting", label: Label, place: int) -> Picture:
-    classes = drawings.generators.classes
-
+def _after(classes: Sequence[Label], made: "Forgetting", label: Label, place: int) -> Picture:
     def draw() -> bytes:
-        rows = []
-        for (kind, what), by_label in made.runs.items():
-            if by_label.get(label):
-                run = by_label[label][0]
-                images = _samples(drawings, kind, what, label, run)
-                name = f"{kind} {what}".replace("_", " ")
-                rows.append((name, first_of_each(drawings, images)))
+        rows = [
+            (f"{kind} {what}".replace("_", " "), _first(by_label[label][0], classes))
+            for (kind, what), by_label in made.runs.items()
+            if by_label.get(label)
+        ]
         own = classes.index(label)
         frames = [["#c53030" if column == own else None for column in range(len(classes))]]
         return image_grid(rows, [str(one) for one in classes], frames=frames * len(rows))
@@ -103,19 +104,9 @@ def _after(drawings: "Drawings", made: "Forgetting", label: Label, place: int) -
     return Picture(f"samples-{place}", caption, draw)
 
 
-def _samples(drawings: "Drawings", kind: str, what: str, label: Label, run: "Run") -> "Bytes":
-    """Return the images behind a cell."""
-    from erasable.baselines.generation import get_diffusion_method
-
-    seed = run.settings["seed"]
-    if what == "retrain":
-        return drawings.of_oracle(kind, label, seed)
-    if what == "untouched":
-        return drawings.of_original(kind, seed)
-    if what == "deletion":
-        return drawings.after_deletion(kind, label, seed).images
-    name, _, settings = run.settings["method"]
-    return drawings.after_edit(get_diffusion_method(name, **settings), label, seed).images
+def _first(run: "Run", classes: Sequence[Label]) -> "Bytes":
+    """Return the image of each class that was kept with a run."""
+    return from_strip(run.result["first"], len(classes))
 
 
 def before_and_after(generators: "Generators", seed: int, *, per_class: int = 1) -> bytes:

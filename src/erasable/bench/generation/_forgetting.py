@@ -94,11 +94,10 @@ def run_forgetting(
                     _note(made, ("ddpm", name), label, run)
             for kind in kinds:
                 _note(made, (kind, "deletion"), label, deleted_cell(drawings, kind, label, seed))
-    made.runs = dict(sorted(made.runs.items(), key=lambda item: families.index(item[0][0])))
-    for kind in families:
-        for label in labels[:floors]:
+        for kind in families if label in labels[:floors] else ():
             floor = floor_cell(drawings, kind, label, seeds[0])
             made.floors.setdefault(kind, {})[label] = floor
+    made.runs = dict(sorted(made.runs.items(), key=lambda item: families.index(item[0][0])))
     return made
 
 

@@ -13,6 +13,7 @@ from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import forgetting_pictures
 from erasable.bench.generation._forgetting import Forgetting
 from erasable.bench.generation._paper import FORGETTING
+from erasable.bench.generation._presets import DEFAULT_ROWS
 from erasable.bench.generation._tuning import settings_of
 from erasable.bench.generation._words import TITLES, introduction, judge_note
 from erasable.typing import Label
@@ -30,7 +31,7 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
         command: The command that made it.
     """
     generators = drawings.generators
-    fid = generators.features.name
+    fid = generators.features_name
     sheets = [
         _sheet(made, f"FID_O[{fid}]: distance to the oracle, all classes", "fid_oracle"),
         _sheet(made, "ΔUA (UA) %: error of the judge on the forgotten class", "ua", scale=100),
@@ -40,7 +41,7 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
     ]
     notes = sheets[0].notes
     notes += [_headline(made), _untouched_note(made), _structural_note(made), _floor_note(made)]
-    notes.append(judge_note(drawings))
+    notes += [_reading_note(drawings), judge_note(drawings, made.every)]
     notes.extend(f"Failed: {name}: {why}" for name, why in made.failures.items())
     facts = [*origin(made.every, command), *_method_facts(generators.scale, made)]
     facts.append(f"Networks: {generators.settings['network']}")
@@ -49,7 +50,7 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
         introduction(fid),
         sheets,
         facts,
-        forgetting_pictures(drawings, made),
+        forgetting_pictures(generators.classes, made),
     )
 
 
@@ -225,6 +226,11 @@ def _floor_note(made: Forgetting) -> str:
     )
 
 
+def _reading_note(drawings: Drawings) -> str:
+    rows = drawings.generators.reading("spm").get("rows_per_class", DEFAULT_ROWS)
+    return f"Of its class, an image by SPM reads {rows:,} rows at most."
+
+
 def _method_facts(scale: str, made: Forgetting) -> list[str]:
     facts = []
     chosen: dict[str, dict[str, Any]] = {}
@@ -237,8 +243,8 @@ def _method_facts(scale: str, made: Forgetting) -> list[str]:
         chosen[entry["method"]] = entry["chosen"]
         facts.append(
             f"Tuned on class {entry['label']!r} by {entry['images']} images per class, mean of ΔUA "
-            f"and FID_O as shares of doing nothing: {TITLES[entry['method']]}, {tried}. Chosen: "
-            f"{_said(entry['chosen'])}"
+            "and FID_O of the other classes as shares of doing nothing: "
+            f"{TITLES[entry['method']]}, {tried}. Chosen: {_said(entry['chosen'])}"
         )
     names = [row[1] for row in made.runs if row[1] in DIFFUSION_METHODS]
     if names and not made.searched:

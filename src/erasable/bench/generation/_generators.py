@@ -11,7 +11,12 @@ from filelock import FileLock
 
 from erasable.bench._references import ORACLES
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
-from erasable.bench.generation._presets import GENERATION, SPM_VARIANTS
+from erasable.bench.generation._presets import (
+    GENERATION,
+    SPM_VARIANTS,
+    network_parameters,
+    rows_option,
+)
 from erasable.data import Dataset, Split, in_bytes, shrunk
 from erasable.errors import ArgumentError, listing
 from erasable.files import require_writable
@@ -19,6 +24,7 @@ from erasable.metrics import ClassifierFeatures, FeatureNetwork
 from erasable.models import DDPM, GMM, ParametricClassifier, SPMGenerator, preset
 from erasable.training import input_shape, seconds_spent
 from erasable.typing import Label
+from erasable.weights import weights_digest
 
 Bytes = npt.NDArray[np.uint8]
 Say = Callable[[str], None]
@@ -102,11 +108,27 @@ class Generators:
         return {**own, "judge": self.judge_parameters}
 
     @property
+    def judge_digest(self) -> str:
+        """Digest of the judge's weights: on another machine the same training may differ."""
+        return weights_digest(self.judge.network_)[:16]
+
+    @property
     def features(self) -> FeatureNetwork:
         """What Fréchet distances are measured by."""
         if self._features is None:
-            self._features = ClassifierFeatures(self.judge, name=str(self.judge.encoder))
+            self._features = ClassifierFeatures(self.judge, name=self.features_name)
         return self._features
+
+    @property
+    def features_name(self) -> str:
+        """Name of the features; known before the judge is trained."""
+        own = self._features
+        return str(self.judge_parameters["encoder"]) if own is None else own.name
+
+    @property
+    def features_key(self) -> str:
+        """What tells the features from others of the same name."""
+        return self.features_name if self._features is None else self._features.key
 
     def judge_run(self) -> Run:
         """Return how good the judge is on test rows."""
@@ -135,6 +157,8 @@ class Generators:
         key = f"{kind} {seed} {without!r}"
         if key not in self._held:
             self._held = {key: self._trained(kind, seed, without)}
+            if kind != "gmm":
+                self.training(kind, seed, without=without)
         return self._held[key]
 
     def fresh(self, kind: str, seed: int) -> Any:
@@ -143,9 +167,16 @@ class Generators:
         self._held = {}
         return model
 
-    def training_seconds(self, kind: str, seed: int, *, without: Label | None = None) -> float:
-        """Return how long a training took; across interruptions."""
-        return seconds_spent(self._weights(kind, seed, without))
+    def training(self, kind: str, seed: int, *, without: Label | None = None) -> Run:
+        """Return how a training went: its seconds, across interruptions, and its history."""
+
+        def work(_: Path) -> dict[str, Any]:
+            model = self.model(kind, seed, without=without)
+            spent = seconds_spent(self._weights(kind, seed, without))
+            return {"seconds": spent, "history": model.history_}
+
+        settings = {**self.run_settings("training", kind, seed), "without": without}
+        return self.runs.run(settings, work)
 
     def _trained(self, kind: str, seed: int, without: Label | None) -> Any:
         rows = self.train if without is None else self.rows_without(without)
@@ -180,6 +211,12 @@ class Generators:
         """Return the training rows of all other classes."""
         return self.train.where(np.array([y != label for y in self.train.y.tolist()]))
 
+    def reading(self, kind: str) -> dict[str, Any]:
+        """Return how many rows are read where classes are forgotten, as an option of drawing."""
+        if kind not in SPM_VARIANTS or "read" not in self.settings:
+            return {}
+        return rows_option(int(self.settings["read"]))
+
     def asking(self, kind: str, label: Label) -> dict[str, Any]:
         """Return how a forgotten class is asked for, as an option of drawing.
 
@@ -198,17 +235,22 @@ class Generators:
         settings = {**self.run_settings("weights", kind, seed), "without": without}
         return self.runs.place("weights", settings)
 
+    def parameters(self, kind: str) -> dict[str, Any]:
+        """Return what a piece of work depends on, of the preset and of the model's class."""
+        if kind in ("judge", "gmm"):
+            needs = ["side", "mixtures"] if kind == "gmm" else ["side"]
+            return {name: self.settings[name] for name in needs}
+        return {"side": self.side, **network_parameters(kind, self.scale)}
+
     def run_settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
-        """Return what defines a piece of work: of the preset, only what it depends on."""
-        needs = {"judge": ["side"], "gmm": ["side", "mixtures"]}.get(kind, ["side", "network"])
+        """Return what defines a piece of work."""
         return {
             "table": "generation",
             "what": what,
             "name": kind,
             "data": self._record,
             "preset": self.scale,
-            "parameters": {name: self.settings[name] for name in needs},
-            "variant": SPM_VARIANTS.get(kind, {}),
+            "parameters": self.parameters(kind),
             "seed": seed,
         }
 

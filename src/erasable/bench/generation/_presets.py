@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from erasable.models import SPMGenerator
+from erasable.models import DDPM, SPMGenerator
 
 _PAPER_NETWORK = {
     "channels": [128, 256, 256, 256],
@@ -42,6 +42,7 @@ GENERATION: dict[str, dict[str, Any]] = {
     "laptop": {
         "side": 16,
         "per_class": 500,
+        "read": 100,
         "mixtures": 200,
         "network": {
             "channels": [32, 64, 64],
@@ -74,8 +75,9 @@ GENERATION: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""Sides of images, images drawn per class, Gaussians per class, and networks, by preset. ``trial``
-is the paper's network on a few rows, for a few steps: to see that everything runs."""
+"""Sides of images, images drawn per class, Gaussians per class, and networks, by preset; ``read``:
+rows per class that tables of forgetting read, where that is not the default. ``trial`` is the
+paper's network on a few rows, for a few steps: to see that everything runs."""
 
 SPM_VARIANTS: dict[str, dict[str, Any]] = {
     "spm": {},
@@ -121,7 +123,29 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 """Settings of methods besides the published ones, by preset: what the time allows."""
 
 
+_NOT_LEARNT = ("random_state", "device", "checkpoint", "verbose", "kernel", "rows_per_class")
+
+
+DEFAULT_ROWS: int = inspect.signature(SPMGenerator).parameters["rows_per_class"].default
+"""Rows of its class that an image reads at most, where nothing else is asked for."""
+
+
+def network_parameters(kind: str, scale: str) -> dict[str, Any]:
+    """Return everything that what a network learns depends on, defaults of its class included.
+
+    Args:
+        kind: ``ddpm``, or a variant of ``spm``.
+        scale: A key of `GENERATION`.
+    """
+    signature = inspect.signature(DDPM if kind == "ddpm" else SPMGenerator)
+    defaults = {
+        name: list(parameter.default) if type(parameter.default) is tuple else parameter.default
+        for name, parameter in signature.parameters.items()
+        if name not in _NOT_LEARNT
+    }
+    return {**defaults, **GENERATION[scale]["network"], **SPM_VARIANTS.get(kind, {})}
+
+
 def rows_option(size: int) -> dict[str, Any]:
     """Return how so many rows per class are asked for: nothing is said where it is the default."""
-    default = inspect.signature(SPMGenerator).parameters["rows_per_class"].default
-    return {} if size == default else {"rows_per_class": size}
+    return {} if size == DEFAULT_ROWS else {"rows_per_class": size}

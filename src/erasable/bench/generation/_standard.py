@@ -14,7 +14,7 @@ from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import standard_pictures
 from erasable.bench.generation._paper import STANDARD
-from erasable.bench.generation._presets import SPM_VARIANTS, rows_option
+from erasable.bench.generation._presets import rows_option
 from erasable.bench.generation._words import TITLES, introduction, judge_note
 
 SIZES = (10, 20, 50, 100, 1024)
@@ -73,8 +73,15 @@ def _quality(drawings: Drawings, name: str, seed: int, options: dict[str, Any]) 
 
     def work() -> dict[str, Any]:
         found = drawings.measure(drawings.of_original(kind, seed, **options), None, None)
-        spent = None if kind == "gmm" else generators.training_seconds(kind, seed)
-        return {**found, "training_seconds": spent}
+        if kind == "gmm":
+            return {**found, "training_seconds": None, "watched": []}
+        training = generators.training(kind, seed).result
+        watched = [
+            [int(entry["step"]), entry["consistency"]]
+            for entry in training["history"]
+            if "consistency" in entry
+        ]
+        return {**found, "training_seconds": training["seconds"], "watched": watched}
 
     return drawings.figures(settings, work)
 
@@ -85,10 +92,10 @@ def _timing(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> R
     label = generators.classes[0]
     kinds = sorted({name.partition(" ")[0] for name in rows})
     settings = {
-        **generators.run_settings("timing", "all", seed),
+        **generators.run_settings("timing", "ddpm", seed),
+        "name": "all",
+        "parameters": {kind: generators.parameters(kind) for kind in kinds},
         "rows": rows,
-        "variants": {kind: SPM_VARIANTS.get(kind, {}) for kind in kinds},
-        "mixtures": generators.settings["mixtures"],
         "images": _TIMED_IMAGES,
         "rounds": _ROUNDS,
     }
@@ -132,7 +139,7 @@ def standard_document(
     """
     generators = drawings.generators
     has_paper = any(name in STANDARD and name != "ddpm" for name in found)
-    header = ["model", f"FID[{generators.features.name}]", "drawn as asked %", "time / DDPM"]
+    header = ["model", f"FID[{generators.features_name}]", "drawn as asked %", "time / DDPM"]
     header += ["training, seconds"]
     header += ["paper: FID[inception], CIFAR-10", "paper: time / DDPM"] if has_paper else []
     timings = found["time"]
@@ -155,14 +162,14 @@ def standard_document(
             entries += ["–", "–"] if paper is None else [f"{paper[0]:.2f}", f"{paper[1]:.2f}"]
         rows.append(entries)
     every = [run for runs in found.values() for run in runs]
-    notes = [_headline(found, timings), _timing_note(timings[0]), judge_note(drawings)]
+    notes = [_headline(found, timings), _timing_note(timings[0]), judge_note(drawings, every)]
     names = [name for name in found if name != "time"]
     return Document(
         f"{title}: {generators.data.name}",
-        introduction(generators.features.name),
+        introduction(generators.features_name),
         [Sheet("Generation from all classes", header, rows, notes)],
-        [*origin(every, command), f"Networks: {generators.settings['network']}"],
-        standard_pictures(drawings, names, every[0].settings["seed"]),
+        [*origin(every, command), f"Networks: {generators.settings['network']}", *_watched(found)],
+        standard_pictures(generators.classes, {name: found[name][0] for name in names}),
     )
 
 
@@ -179,6 +186,22 @@ def _headline(found: dict[str, list[Run]], timings: list[Run]) -> str:
         f"{words}: FID {mean(own):.2f}, the ordinary model {mean('ddpm'):.2f} ({seeds}), at "
         f"{ratio:.2f} times its time."
     )
+
+
+def _watched(found: dict[str, list[Run]]) -> list[str]:
+    """Tell how the share of images that are drawn as asked grew in training, once per network."""
+    facts: dict[str, str] = {}
+    for name, runs in found.items():
+        kind = name.partition(" ")[0]
+        if name == "time" or not runs[0].result["watched"]:
+            continue
+        shares = ", ".join(f"{100 * share:.0f}" for _, share in runs[0].result["watched"])
+        every = runs[0].result["watched"][0][0]
+        facts[kind] = (
+            f"{TITLES[kind]}, drawn as asked in training, few images, every {every:,} steps: "
+            f"{shares} %"
+        )
+    return list(facts.values())
 
 
 def _timing_note(timing: Run) -> str:

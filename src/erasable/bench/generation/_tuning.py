@@ -43,8 +43,9 @@ def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[s
     """Try every setting of a method's grid, and beyond its ends; the smallest score is chosen.
 
     The score is the mean of two gaps to the oracle, each as a share of what doing nothing has:
-    that of UA, and FID_O. So 1 is as far as nothing, and neither forgetting alone nor quality alone
-    is good.
+    that of UA, and FID_O of the other classes. So 1 is as far as nothing, and neither forgetting
+    alone nor quality alone is good. What an oracle draws when it is asked for a class that it never
+    saw is arbitrary, and nothing to be near to.
 
     Args:
         drawings: Makes and keeps samples; fewer images are drawn here.
@@ -81,5 +82,6 @@ def score(found: dict[str, Any], nothing: dict[str, Any]) -> float:
         found: Figures of the edit.
         nothing: Figures of the original.
     """
-    parts = [found[key] / nothing[key] for key in ("ua_gap", "fid_oracle") if nothing[key] > 0]
+    keys = ("ua_gap", "fid_oracle_remaining")
+    parts = [found[key] / nothing[key] for key in keys if nothing[key] > 0]
     return statistics.fmean(parts) if parts else 0.0

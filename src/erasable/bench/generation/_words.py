@@ -1,5 +1,8 @@
 """Words that the pages of generation share."""
 
+from collections.abc import Iterable
+
+from erasable.bench._runs import Run
 from erasable.bench.generation._drawings import SAMPLER, Drawings
 
 TITLES = {
@@ -36,14 +39,25 @@ def introduction(features: str) -> str:
     )
 
 
-def judge_note(drawings: Drawings) -> str:
-    """Say who judges, how good it is, and how images are drawn."""
+def judge_note(drawings: Drawings, runs: Iterable[Run]) -> str:
+    """Say who judges, how good it is, and how images are drawn.
+
+    Args:
+        drawings: What made the samples.
+        runs: What was judged.
+    """
+    judges = {run.result["judged_by"] for run in runs if "judged_by" in run.result}
+    several = (
+        f" It was trained anew on other machines, so {len(judges)} of them judged here."
+        if len(judges) > 1
+        else ""
+    )
     accuracy = drawings.generators.judge_run().result["accuracy"]
     return (
         "The judge is a classifier that was trained on the real training images; it is right on "
-        f"{100 * accuracy:.2f} % of the test images. {drawings.per_class} images of each class "
-        f"are drawn, by {SAMPLER['steps']} steps of DDIM with guidance {SAMPLER['guidance']} (a "
-        "mixture just draws), from the same noise by every model; oracles draw from noise of "
+        f"{100 * accuracy:.2f} % of the test images.{several} {drawings.per_class} images of each "
+        f"class are drawn, by {SAMPLER['steps']} steps of DDIM with guidance {SAMPLER['guidance']} "
+        "(a mixture just draws), from the same noise by every model; oracles draw from noise of "
         "their own. All networks draw with the running mean of their weights; an edit starts from "
         "it, and its own steps make a new one by the same rule."
     )
