@@ -56,6 +56,7 @@ def test_single_classes_are_spread_over_all_but_the_last():
     assert many.rules == ["classes:0,1,2,3,4"]
     assert many.tuning_rule == "classes:5,6,7,8,9"
     assert len(class_groups(list(range(10)), single=None, is_cifar=False)[0].rules) == 10
+    assert class_groups(list(range(10)), single=3, is_cifar=False, halves=0) == [one]
 
 
 def test_halves_are_drawn_and_never_the_one_that_tunes():

@@ -151,12 +151,13 @@ def test_a_pack_scores_its_own_oracles(run, tmp_path):
     assert "0.5 × floor" in out
 
 
-def test_labels_are_smoothed_on_request(run, tmp_path):
+def test_labels_are_smoothed_and_halves_left_out_on_request(run, tmp_path):
     page = tmp_path / "page.md"
-    words = ("--classes", 1, "--label-smoothing", 0.2, "--out", page)
+    words = ("--classes", 1, "--halves", 0, "--label-smoothing", 0.2, "--out", page)
     code, _, _ = run("tables", "cls_cifar", *FEW, *words)
     assert code == 0
     assert "Preset: tiny; label smoothing 0.2" in page.read_text()
+    assert "5 classes forgotten" not in page.read_text()
 
 
 def test_muting_single_rows_is_refused(run):

@@ -71,7 +71,8 @@ def class_groups(
         classes: All classes. The last one, and the last half, are kept for tuning.
         single: How many single classes to forget, spread over all but the last; None for all.
         is_cifar: Whether the paper's figures are for this data set.
-        halves: How many halves of the classes to forget: the first one, then drawn ones.
+        halves: How many halves of the classes to forget: the first one, then drawn ones; 0 for
+            single classes alone.
     """
     half = len(classes) // 2
     if half < 1 or len(classes) - half < 1:
@@ -93,7 +94,7 @@ def class_groups(
         classes_rule(classes[-half:]),
         paper=FIVE_CLASSES if is_cifar else None,
     )
-    return [one, many]
+    return [one, many] if halves else [one]
 
 
 def random_groups(shares: list[int], *, is_cifar: bool) -> list[Group]:
@@ -117,7 +118,7 @@ def random_groups(shares: list[int], *, is_cifar: bool) -> list[Group]:
 
 def imagenet_groups(classes: list[Any], *, single: int) -> list[Group]:
     """Return the table of single classes, with the paper's figures if there are 1,000 of them."""
-    (one, _) = class_groups(classes, single=single, is_cifar=False)
+    (one,) = class_groups(classes, single=single, is_cifar=False, halves=0)
     return [replace(one, paper=IMAGENET if len(classes) == _IMAGENET else None)]
 
 

@@ -43,6 +43,10 @@ Singles = Annotated[
         "--classes", min=0, help="How many single classes; 0 for all; default: 3, paper: all."
     ),
 ]
+Halves = Annotated[
+    int | None,
+    typer.Option(min=0, help="How many halves of the classes, 0 for none; default: 1, paper: 10."),
+]
 ManySeeds = Annotated[
     int | None,
     typer.Option("--seeds", min=1, help="Number of seeds: 0, 1, …; default: 3, paper: 5."),
@@ -54,6 +58,7 @@ def cls_cifar(
     scale: Scale = "laptop",
     seeds: ManySeeds = None,
     classes: Singles = None,
+    halves: Halves = None,
     method: Methods = None,
     kind: Kinds = None,
     tune: IsTuned = True,
@@ -78,7 +83,7 @@ def cls_cifar(
         harness.classes,
         single=single or None,
         is_cifar=harness.data_name == "cifar10",
-        halves=10 if is_paper else 1,
+        halves=halves if halves is not None else 10 if is_paper else 1,
     )
     _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
 
