@@ -96,7 +96,7 @@ generation: $(STAMP)  ## Run the experiments on generation of docs/results (many
 	  $(TABLES) erasediff --data mnist --class $$class --floors 0 $(KEPT) || exit 1; done
 	@$(TABLES) ddpm --data mnist $(KEPT) --out $(RESULTS)/mnist-forgetting.md --out $(RESULTS)/mnist-forgetting.csv
 	@$(TABLES) erasediff --data mnist $(KEPT) --out $(RESULTS)/mnist-erasediff.md
-	@$(TABLES) label_perm --data mnist --class 1 --floors 0 $(KEPT) --out $(RESULTS)/mnist-labels.md
+	@$(TABLES) label_perm --data mnist --class 1 $(KEPT) --out $(RESULTS)/mnist-labels.md
 	@$(TABLES) variants --data digits --preset demo --seeds 3 --runs $(RESULTS)/runs --out $(RESULTS)/digits-variants.md
 	@for name in samples votes pipeline gmm; do \
 	  $(BIN)/erasable figures $$name --data mnist $(KEPT) --out $(RESULTS)/mnist-$$name.png || exit 1; done

@@ -1,5 +1,6 @@
 """Tables of generation by hand-made models: what is compared with what, chosen, and kept."""
 
+import inspect
 import math
 import shutil
 from dataclasses import replace
@@ -15,6 +16,7 @@ from erasable.bench.generation import (
     METHODS,
     Drawings,
     Generators,
+    _generators,
     forgetting_document,
     run_forgetting,
     run_standard,
@@ -28,6 +30,7 @@ from erasable.bench.generation._words import judge_note
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError
 from erasable.metrics import FeatureNetwork, frechet_distance
+from erasable.models import DDPM, GMM, SPMGenerator
 
 PER_CLASS = 6
 HISTORY = [{"step": 500.0, "loss": 1.0, "consistency": 0.25}, {"step": 600.0, "loss": 1.0}]
@@ -219,7 +222,9 @@ def test_a_page_needs_figures_only(drawings, edits, tmp_path):
     assert run_standard(again, seeds=[0], sizes=(10, 20)) == standard
     standard_document(again, standard, "command", "Title").write(tmp_path / "b.md")
     assert (drawings.generators.trained, len(edits)) == (count, edited)
-    assert "in training, few images, every 500 steps: 25 %" in (tmp_path / "b.md").read_text()
+    assert (
+        "in training, by few images, seed 0: 25 % at 500 steps" in (tmp_path / "b.md").read_text()
+    )
 
 
 def test_each_class_is_finished_with_its_floor_before_the_next(drawings, edits, monkeypatch):
@@ -252,10 +257,56 @@ def test_tables_of_forgetting_read_as_many_rows_as_the_preset_says(drawings, mon
     assert cell.settings["options"] == {"rows_per_class": 7}
 
 
-def test_another_default_of_a_network_is_another_run(drawings):
-    assert drawings.generators.parameters("ddpm")["drop"] == 0.1
-    assert drawings.generators.parameters("spm_plain")["labels"] == "plain"
-    assert "rows_per_class" not in drawings.generators.parameters("spm")
+def test_another_default_of_a_model_is_another_run(drawings, monkeypatch):
+    generators = drawings.generators
+    for kind, model in (("ddpm", DDPM), ("spm", SPMGenerator), ("gmm", GMM)):
+        before = generators.run_settings("training", kind, 0)
+        given = {"drop": 0.25} if kind != "gmm" else {"variance_floor": 0.5}
+        monkeypatch.setattr(_generators, model.__name__, changed(model, **given))
+        after = generators.run_settings("training", kind, 0)
+        assert {**after["parameters"], **before["parameters"]} == before["parameters"]
+        assert after != before
+
+
+def changed(model, **defaults):
+    """Return a class with other defaults."""
+
+    class Changed:
+        __signature__ = inspect.signature(model).replace(
+            parameters=[
+                parameter.replace(default=defaults.get(name, parameter.default))
+                for name, parameter in inspect.signature(model).parameters.items()
+            ]
+        )
+
+    return Changed
+
+
+def test_images_are_drawn_in_calls_of_one_size(drawings, monkeypatch):
+    monkeypatch.setattr(drawing, "_AT_ONCE", 4)
+    sizes = []
+    sample = Painter.sample
+
+    def noted(self, labels, **options):
+        sizes.append((len(labels), options.get("class_numbers")))
+        return sample(self, labels, **options)
+
+    monkeypatch.setattr(Painter, "sample", noted)
+    assert len(drawings.draw(Painter(0.01), [3], class_numbers=7)) == PER_CLASS
+    assert sizes == [(4, [7] * 4), (2, [7] * 2)]
+
+
+def test_a_training_is_noted_when_its_model_is_made_and_needs_no_model_then(tmp_path):
+    generators = Generators(load_dataset("digits"), scale="tiny", runs=Runs(tmp_path))
+    settings = {**GENERATION["tiny"], "network": {**GENERATION["tiny"]["network"], "steps": 1}}
+    generators.settings = settings
+    noted = generators.training("ddpm", 0)
+    assert (noted.result["seconds"] > 0, len(noted.result["history"])) == (True, 1)
+    again = Generators(load_dataset("digits"), scale="tiny", runs=Runs(tmp_path))
+    again.settings = settings
+    shutil.rmtree(tmp_path / "weights")
+    assert again.training("ddpm", 0) == noted
+    assert not (tmp_path / "weights").exists()
 
 
 def test_several_judges_are_told(drawings):

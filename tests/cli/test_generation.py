@@ -241,6 +241,7 @@ def test_forgetting_a_class(run, kept, tmp_path, table, row, options):
     again = run(*words)
     assert again[0] == 0
     assert "training, or going on" not in again[2]
+    assert "training the judge" not in again[2]
 
 
 def test_tuning_needs_a_class_that_no_table_shows(run, kept):

@@ -86,6 +86,19 @@ def test_an_oracle_keeps_the_numbers_of_classes():
         SPMGenerator(**SMALL, steps=2).fit(X, y, classes=["a", "b"])
 
 
+def test_an_oracle_without_the_last_class_learns_every_permuted_number():
+    X, y = quarters(64)
+    kept = [place for place, label in enumerate(y) if label != QUARTERS[-1]]
+    labels = [y[place] for place in kept]
+    first, last = (
+        SPMGenerator(**{**SMALL, "steps": steps}, labels="permuted")
+        .fit(X[kept], labels, classes=QUARTERS)
+        .network_.class_embedding.weight
+        for steps in (0, 8)
+    )
+    assert (first != last).any(dim=1)[: len(QUARTERS)].all()
+
+
 def test_a_label_that_was_never_trained_is_drawn_from_its_rows(learnt):
     X, _ = quarters(64, seed=5)
     model = copy.deepcopy(learnt)

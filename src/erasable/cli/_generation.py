@@ -140,6 +140,7 @@ def label_perm(
         (),
         ("spm", "spm_permuted", "spm_plain"),
         (seeds, classes, floors, out),
+        floored=("spm",),
         is_tuned=False,
         as_json=as_json,
     )
@@ -183,6 +184,7 @@ def _forgetting(
     kinds: tuple[str, ...],
     arguments: tuple[int, list[str] | None, int, list[Path] | None],
     *,
+    floored: tuple[str, ...] | None = None,
     is_tuned: bool,
     as_json: bool,
 ) -> None:
@@ -196,6 +198,7 @@ def _forgetting(
         methods=methods,
         kinds=kinds,
         floors=floors,
+        floored=floored,
         is_tuned=is_tuned,
         say=say,
     )

@@ -93,8 +93,8 @@ class MemoryLoss:
         drop: Share of queries that read nothing.
         has_gradient: Whether gradients reach the encoder through the rows.
         kernels: How sums over pairs of patches are made.
-        embeddings: How many numbers stand for classes, if these are told; 0: one per class that has
-            rows. An oracle has one more, and its numberings use it like the others.
+        embeddings: How many numbers stand for classes, if these are told; 0: up to the last class
+            that has rows. An oracle may have more, and its numberings use them like the others.
     """
 
     scheduler: Any

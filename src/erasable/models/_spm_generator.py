@@ -163,7 +163,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             groups: Per image None, one group, or a list of groups, such as data subjects.
             classes: With label embeddings: labels of all classes in the order of their numbers,
                 also of those that have no images here; default: the classes of ``y``. An oracle of
-                forgetting thus has the embedding of the forgotten class, untrained.
+                forgetting thus has as many embeddings; a ``plain`` one of the forgotten class stays
+                untrained.
             judge: A fitted classifier of such images. A few samples are shown to it during the
                 training, and ``history_`` tells the share that it takes for what was asked.
         """

@@ -9,10 +9,7 @@ from erasable.baselines.generation._base import DiffusionMethod, DiffusionRun
 @final
 @dataclass(frozen=True, kw_only=True)
 class DiffusionFineTune(DiffusionMethod):
-    """Steps of the ordinary training on all other images.
-
-    It also shows what the end of the running mean does to quality, which all edits share.
-    """
+    """Steps of the ordinary training on all other images."""
 
     name: ClassVar[str] = "ft"
 

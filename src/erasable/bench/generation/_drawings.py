@@ -26,8 +26,10 @@ _ORACLE_NOISE = 777
 """Oracles draw from noise of their own: paired images would make distances too small."""
 
 _REAL_SEED = 54321
-_AGAIN = 64
-"""Images of each other class that are drawn again after a deletion: a whole batch."""
+_AT_ONCE = 64
+"""Images of a call. The kernel is chosen by the work of a call, and rounds in its own way: images
+that are to be the same must be drawn in calls of one size. So many of each class are drawn again
+after a deletion."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,15 @@ class Drawings:
         for label in classes if labels is None else labels:
             place = classes.index(label)
             source = torch.Generator().manual_seed(SAMPLER["seed"] + 10_000 * noise + place)
-            images = model.sample(
-                [label] * size,
-                generator=source,
-                num_inference_steps=SAMPLER["steps"],
-                guidance_scale=SAMPLER["guidance"],
-                **options,
-            )
-            parts.append(np.round(images * 255).astype(np.uint8))
+            for start in range(0, size, _AT_ONCE):
+                images = model.sample(
+                    [label] * min(_AT_ONCE, size - start),
+                    generator=source,
+                    num_inference_steps=SAMPLER["steps"],
+                    guidance_scale=SAMPLER["guidance"],
+                    **_for_each(options, min(_AT_ONCE, size - start)),
+                )
+                parts.append(np.round(images * 255).astype(np.uint8))
         return np.concatenate(parts)
 
     def settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
@@ -176,9 +179,9 @@ class Drawings:
             start = time.perf_counter()
             model.forget(classes=[label])
             seconds = time.perf_counter() - start
-            found[self.places(label)] = self.draw(model, [label], **reading, **self._told(asking))
+            found[self.places(label)] = self.draw(model, [label], **reading, **asking)
             others = [other for other in generators.classes if other != label]
-            few = min(_AGAIN, self.per_class)
+            few = min(_AT_ONCE, self.per_class)
             again = self.draw(model, others, count=few, **reading)
             before = np.concatenate([found[self.places(other)][:few] for other in others])
             same = int((again == before).reshape(len(again), -1).all(axis=1).sum())
@@ -214,28 +217,19 @@ class Drawings:
 
     def _draw_all(self, model: Any, kind: str, label: Label, *, noise: int = 0) -> Bytes:
         """Return what a model without a class draws of all classes."""
-        told, reading = (
-            self._told(self.generators.asking(kind, label)),
-            self.generators.reading(kind),
-        )
+        asking, reading = self.generators.asking(kind, label), self.generators.reading(kind)
         parts = [
-            self.draw(model, [one], noise=noise, **reading, **(told if one == label else {}))
+            self.draw(model, [one], noise=noise, **reading, **(asking if one == label else {}))
             for one in self.generators.classes
         ]
         return np.concatenate(parts)
-
-    def _told(self, asking: dict[str, Any]) -> dict[str, Any]:
-        """Return options of a request: a number of a class embedding is told for each image."""
-        if "class_numbers" not in asking:
-            return asking
-        return {**asking, "class_numbers": [asking["class_numbers"]] * self.per_class}
 
     # -- figures ---------------------------------------------------------------------------------
 
     def figures(self, settings: dict[str, Any], work: Callable[[], dict[str, Any]]) -> Run:
         """Return kept figures, or make them."""
         generators = self.generators
-        judged = {"features": generators.features_key, "judge": generators.judge_parameters}
+        judged = {"features": generators.features_key, "judge": generators.parameters("judge")}
         return generators.runs.run(
             {**settings, **judged}, lambda _: {**work(), "judged_by": generators.judge_digest}
         )
@@ -288,3 +282,10 @@ class Drawings:
             rows = np.concatenate(places)
             self._real = self._seen(channels_first(train.X)[rows]), train.y[rows]
         return self._real
+
+
+def _for_each(options: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return options of a call: the number of a class embedding is told for each image."""
+    if "class_numbers" not in options:
+        return options
+    return {**options, "class_numbers": [options["class_numbers"]] * count}

@@ -56,6 +56,7 @@ def run_forgetting(
     methods: Sequence[str] = tuple(DIFFUSION_METHODS),
     kinds: Sequence[str] = ("spm",),
     floors: int = 1,
+    floored: Sequence[str] | None = None,
     is_tuned: bool = True,
     say: Say = lambda _: None,
 ) -> Forgetting:
@@ -68,13 +69,15 @@ def run_forgetting(
         methods: Methods that edit the ordinary model.
         kinds: Variants of the semi-parametric model, each with oracles of its own.
         floors: For how many of the classes a second oracle is trained.
+        floored: Which kinds of models it is trained of; default: all.
         is_tuned: Choose settings of methods on a class that is not among the labels; otherwise
             they are as the preset has them.
         say: Where remarks on the progress go.
     """
     made = Forgetting(list(labels))
     families = [*(("ddpm",) if methods else ()), *kinds]
-    second = len(families) * min(floors, len(labels))
+    measured = families if floored is None else [kind for kind in families if kind in floored]
+    second = len(measured) * min(floors, len(labels))
     trained = len(families) * len(seeds) * (1 + len(labels)) + second
     say(
         f"{trained + bool(methods and is_tuned)} models, {len(methods) * len(labels) * len(seeds)} "
@@ -94,7 +97,7 @@ def run_forgetting(
                     _note(made, ("ddpm", name), label, run)
             for kind in kinds:
                 _note(made, (kind, "deletion"), label, deleted_cell(drawings, kind, label, seed))
-        for kind in families if label in labels[:floors] else ():
+        for kind in measured if label in labels[:floors] else ():
             floor = floor_cell(drawings, kind, label, seeds[0])
             made.floors.setdefault(kind, {})[label] = floor
     made.runs = dict(sorted(made.runs.items(), key=lambda item: families.index(item[0][0])))

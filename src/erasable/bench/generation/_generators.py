@@ -12,10 +12,10 @@ from filelock import FileLock
 from erasable.bench._references import ORACLES
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.bench.generation._presets import (
+    DEFAULT_ROWS,
     GENERATION,
     SPM_VARIANTS,
-    network_parameters,
-    rows_option,
+    learnt,
 )
 from erasable.data import Dataset, Split, in_bytes, shrunk
 from erasable.errors import ArgumentError, listing
@@ -28,6 +28,9 @@ from erasable.weights import weights_digest
 
 Bytes = npt.NDArray[np.uint8]
 Say = Callable[[str], None]
+
+_VERSION = 1
+"""To be raised when code changes what is learnt: kept results of older code are not used then."""
 
 _TRIFLES = ("tiny", "demo", "trial")
 """Scales whose judge is the smallest classifier, trained for longer than two epochs."""
@@ -104,8 +107,7 @@ class Generators:
 
     @property
     def _judge_settings(self) -> dict[str, Any]:
-        own = self.run_settings("judge", "judge", 0)
-        return {**own, "judge": self.judge_parameters}
+        return self.run_settings("judge", "judge", 0)
 
     @property
     def judge_digest(self) -> str:
@@ -169,14 +171,17 @@ class Generators:
 
     def training(self, kind: str, seed: int, *, without: Label | None = None) -> Run:
         """Return how a training went: its seconds, across interruptions, and its history."""
-
-        def work(_: Path) -> dict[str, Any]:
-            model = self.model(kind, seed, without=without)
-            spent = seconds_spent(self._weights(kind, seed, without))
-            return {"seconds": spent, "history": model.history_}
-
-        settings = {**self.run_settings("training", kind, seed), "without": without}
-        return self.runs.run(settings, work)
+        settings = {
+            **self.run_settings("training", kind, seed),
+            "without": without,
+            "judge": self.parameters("judge"),
+        }
+        known = self.runs.find(settings)
+        if known is not None:
+            return known
+        model = self.model(kind, seed, without=without)  # notes it, too, if it was not held
+        spent = seconds_spent(self._weights(kind, seed, without))
+        return self.runs.run(settings, lambda _: {"seconds": spent, "history": model.history_})
 
     def _trained(self, kind: str, seed: int, without: Label | None) -> Any:
         rows = self.train if without is None else self.rows_without(without)
@@ -213,9 +218,9 @@ class Generators:
 
     def reading(self, kind: str) -> dict[str, Any]:
         """Return how many rows are read where classes are forgotten, as an option of drawing."""
-        if kind not in SPM_VARIANTS or "read" not in self.settings:
+        if kind not in SPM_VARIANTS:
             return {}
-        return rows_option(int(self.settings["read"]))
+        return {"rows_per_class": int(self.settings.get("read", DEFAULT_ROWS))}
 
     def asking(self, kind: str, label: Label) -> dict[str, Any]:
         """Return how a forgotten class is asked for, as an option of drawing.
@@ -237,10 +242,14 @@ class Generators:
 
     def parameters(self, kind: str) -> dict[str, Any]:
         """Return what a piece of work depends on, of the preset and of the model's class."""
-        if kind in ("judge", "gmm"):
-            needs = ["side", "mixtures"] if kind == "gmm" else ["side"]
-            return {name: self.settings[name] for name in needs}
-        return {"side": self.side, **network_parameters(kind, self.scale)}
+        network = self.settings["network"]
+        made: dict[str, tuple[type, dict[str, Any]]] = {
+            "judge": (ParametricClassifier, self.judge_parameters),
+            "gmm": (GMM, {"components": self.settings["mixtures"]}),
+            "ddpm": (DDPM, network),
+        }
+        model, given = made.get(kind) or (SPMGenerator, {**network, **SPM_VARIANTS[kind]})
+        return {"side": self.side, **learnt(model, given)}
 
     def run_settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
         """Return what defines a piece of work."""
@@ -251,6 +260,7 @@ class Generators:
             "data": self._record,
             "preset": self.scale,
             "parameters": self.parameters(kind),
+            "version": _VERSION,
             "seed": seed,
         }
 

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from erasable.models import DDPM, SPMGenerator
+from erasable.models import SPMGenerator
 
 _PAPER_NETWORK = {
     "channels": [128, 256, 256, 256],
@@ -123,29 +123,22 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 """Settings of methods besides the published ones, by preset: what the time allows."""
 
 
-_NOT_LEARNT = ("random_state", "device", "checkpoint", "verbose", "kernel", "rows_per_class")
-
-
 DEFAULT_ROWS: int = inspect.signature(SPMGenerator).parameters["rows_per_class"].default
 """Rows of its class that an image reads at most, where nothing else is asked for."""
 
+_NOT_LEARNT = ("random_state", "device", "checkpoint", "verbose", "kernel", "rows_per_class")
 
-def network_parameters(kind: str, scale: str) -> dict[str, Any]:
-    """Return everything that what a network learns depends on, defaults of its class included.
+
+def learnt(model: type, given: dict[str, Any]) -> dict[str, Any]:
+    """Return everything that what a model learns depends on, defaults of its class included.
 
     Args:
-        kind: ``ddpm``, or a variant of ``spm``.
-        scale: A key of `GENERATION`.
+        model: Class of the model.
+        given: The parameters that it is made with.
     """
-    signature = inspect.signature(DDPM if kind == "ddpm" else SPMGenerator)
     defaults = {
         name: list(parameter.default) if type(parameter.default) is tuple else parameter.default
-        for name, parameter in signature.parameters.items()
+        for name, parameter in inspect.signature(model).parameters.items()
         if name not in _NOT_LEARNT
     }
-    return {**defaults, **GENERATION[scale]["network"], **SPM_VARIANTS.get(kind, {})}
-
-
-def rows_option(size: int) -> dict[str, Any]:
-    """Return how so many rows per class are asked for: nothing is said where it is the default."""
-    return {} if size == DEFAULT_ROWS else {"rows_per_class": size}
+    return {**defaults, **given}

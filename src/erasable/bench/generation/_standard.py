@@ -14,7 +14,7 @@ from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import standard_pictures
 from erasable.bench.generation._paper import STANDARD
-from erasable.bench.generation._presets import rows_option
+from erasable.bench.generation._presets import DEFAULT_ROWS
 from erasable.bench.generation._words import TITLES, introduction, judge_note
 
 SIZES = (10, 20, 50, 100, 1024)
@@ -25,6 +25,8 @@ VARIANTS = ("spm", "spm_follow", "spm_support", "spm_detached", "spm_permuted", 
 
 _TIMED_IMAGES = 64
 _ROUNDS, _WARM_UP = 3, 1
+_SHARES = 10
+"""About how many of the shares that were noted in training are told."""
 
 
 def run_standard(
@@ -38,7 +40,7 @@ def run_standard(
         sizes: Rows per class that the semi-parametric model reads.
     """
     rows: dict[str, dict[str, Any]] = {"ddpm": {}, "gmm": {}}
-    rows |= {f"spm {size}": rows_option(size) for size in sizes}
+    rows |= {f"spm {size}": {"rows_per_class": size} for size in sizes}
     return _run(drawings, rows, seeds)
 
 
@@ -52,7 +54,8 @@ def run_variants(
         seeds: Seeds of originals.
         variants: Which ones; default: `VARIANTS`.
     """
-    rows: dict[str, dict[str, Any]] = {name: {} for name in ("ddpm", *(variants or VARIANTS))}
+    rows: dict[str, dict[str, Any]] = {"ddpm": {}}
+    rows |= {name: {"rows_per_class": DEFAULT_ROWS} for name in variants or VARIANTS}
     return _run(drawings, rows, seeds)
 
 
@@ -191,15 +194,16 @@ def _headline(found: dict[str, list[Run]], timings: list[Run]) -> str:
 def _watched(found: dict[str, list[Run]]) -> list[str]:
     """Tell how the share of images that are drawn as asked grew in training, once per network."""
     facts: dict[str, str] = {}
-    for name, runs in found.items():
-        kind = name.partition(" ")[0]
-        if name == "time" or not runs[0].result["watched"]:
+    for name, (run, *_) in found.items():
+        if name == "time" or not run.result["watched"]:
             continue
-        shares = ", ".join(f"{100 * share:.0f}" for _, share in runs[0].result["watched"])
-        every = runs[0].result["watched"][0][0]
-        facts[kind] = (
-            f"{TITLES[kind]}, drawn as asked in training, few images, every {every:,} steps: "
-            f"{shares} %"
+        every = max(1, len(run.result["watched"]) // _SHARES)
+        shown = run.result["watched"][every - 1 :: every]
+        shares = ", ".join(f"{100 * share:.0f} % at {step:,}" for step, share in shown)
+        title = TITLES[name.partition(" ")[0]]
+        facts[title] = (
+            f"{title}, drawn as asked in training, by few images, seed {run.settings['seed']}: "
+            f"{shares} steps"
         )
     return list(facts.values())
 

@@ -19,6 +19,9 @@ from erasable.typing import Label
 
 Say = Callable[[str], None]
 
+SCORED = ("ua_gap", "fid_oracle_remaining")
+"""Gaps to the oracle that methods are chosen by."""
+
 _SHARE = 5
 """Tuning draws this many times fewer images than tables."""
 
@@ -82,6 +85,5 @@ def score(found: dict[str, Any], nothing: dict[str, Any]) -> float:
         found: Figures of the edit.
         nothing: Figures of the original.
     """
-    keys = ("ua_gap", "fid_oracle_remaining")
-    parts = [found[key] / nothing[key] for key in keys if nothing[key] > 0]
+    parts = [found[key] / nothing[key] for key in SCORED if nothing[key] > 0]
     return statistics.fmean(parts) if parts else 0.0
