@@ -4,8 +4,9 @@ import subprocess
 
 import pytest
 
-from erasable.bench import machine
-from erasable.bench._machine import commit, machines
+from erasable.bench import _machine
+from erasable.bench._machine import commit, machine, machines
+from erasable.bench._runs import Runs
 
 
 def git(folder, *words):
@@ -69,3 +70,13 @@ def test_runs_of_several_commits_on_one_machine_make_one_line():
     assert machines(names) == ["X, 2 threads at commits a, b"]
     assert machines(names[:1]) == names[:1]
     assert machines(["X", "Y at commit a"]) == ["X", "Y at commit a"]
+
+
+def test_a_run_names_the_commit_that_was_there_when_it_began(tmp_path, monkeypatch):
+    names = iter([" at commit aaa", " at commit bbb"])
+    monkeypatch.setattr(_machine, "commit", lambda: next(names))
+    _machine._commit_at_start.cache_clear()
+    runs = Runs(tmp_path)
+    assert runs.run({"a": 1}, lambda _: {}).machine.endswith("aaa")
+    assert machine().endswith("aaa")
+    _machine._commit_at_start.cache_clear()

@@ -70,13 +70,16 @@ def test_halves_are_drawn_and_never_the_one_that_tunes():
 
 
 def test_the_papers_figures_stand_beside_1000_classes_only():
-    assert imagenet_groups([f"n{i}" for i in range(20)], single=2)[0].paper is None
+    (few,) = imagenet_groups([f"n{i}" for i in range(20)], single=2)
+    assert (few.paper, few.rules, few.tuning_rule) == (None, ["class:n0", "class:n1"], "class:n19")
+    (all_of_them,) = imagenet_groups(["a", "b"], single=5)
+    assert (all_of_them.rules, all_of_them.tuning_rule) == (["class:a"], "class:b")
 
 
 def test_a_sequence_is_tuned_on_a_class_that_it_does_not_name():
     classes = list(range(10))
-    assert tuning_of(classes, "class:9 > random:5%") == ("class:8", 0)
-    assert tuning_of(classes, "class:3") == ("class:9", 0)
+    assert tuning_of(classes, "class:9 > random:5%") == ("class:8", 99)
+    assert tuning_of(classes, "class:3") == ("class:9", 99)
     assert tuning_of([0, 1], "classes:0,1") == ("class:1", 99)
     assert default_sequence(classes) == "class:0 > random:5%@0 > class:1"
     with pytest.raises(ArgumentError, match="three classes"):
@@ -214,7 +217,8 @@ def test_a_table_has_oracles_originals_and_methods(made):
     ]
     assert all(len(row) == len(sheet.header) for row in sheet.rows)
     assert compared.searched == []
-    assert sheet.rows[2][-3:] == ["18.48", "0.99", "94.20 / 94.36 / 88.34"]
+    assert sheet.rows[2][-4:] == ["18.48", "0.99", "94.20 / 94.36 / 88.34", "8.9"]
+    assert sheet.rows[5][-1] == "< 1"
 
 
 def test_the_headline_follows_from_the_cells(made):
@@ -285,6 +289,8 @@ def test_doing_nothing_at_the_floor_is_told_apart_from_forgetting(made):
                 run.result["compare"]["test"]["prediction_gap"] = factor * floor
         notes = " ".join(unlearning_sheet(title, changed).notes)
         assert (phrase in notes) == is_alike
+        assert ("SPM deletion: PG_H" in notes) == (not is_alike)
+        assert ("How near either is to its oracle PG_H cannot tell" in notes) == is_alike
 
 
 def test_oracles_that_agree_are_no_obstacle(made):
@@ -311,7 +317,8 @@ def test_only_methods_with_a_score_in_every_cell_can_be_the_best(made):
     ((_, group),) = compared.found.items()
     good = group.cells["parametric", "ga"]
     failed = [replace(run, result={"failed": "diverged"}) for run in good]
-    worse = replace(group, cells={**group.cells, ("parametric", "ft"): [*good, *failed]})
+    twice = {key: 2 * runs for key, runs in group.cells.items()}
+    worse = replace(group, cells={**twice, ("parametric", "ft"): [*good, *failed]})
     rows = unlearning_sheet("T", worse).rows
     assert any("FT (1 of 2 diverged)" in row[0] for row in rows)
     assert "(GA)" in unlearning_sheet("T", worse).notes[0]
@@ -340,6 +347,45 @@ def test_a_rule_is_finished_with_its_floors_before_the_next(made, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_plan(Harness(data, **kwargs), plan)
     assert not any("class:0" in text for text in told)
+
+
+def test_a_cell_may_fail_in_any_way_and_its_method_is_then_not_the_best(made, monkeypatch):
+    _, harness, groups, kwargs, said = made
+    cell = harness.cell
+
+    def fails(one):
+        if one.method.name == "ga":
+            raise RuntimeError("no such kernel")
+        return cell(one)
+
+    monkeypatch.setattr(harness, "cell", fails)
+    compared = run_unlearning(harness, groups, **{**kwargs, "edits": ("ga", "ft")})
+    notes = compared.sheets[0].notes
+    (rule,) = groups[0].rules
+    assert f"Failed: ga on parametric, {rule}, seed 0: RuntimeError: no such kernel" in notes
+    assert best_edit(next(iter(compared.found.values()))) == ("parametric", "ft")
+    said.clear()
+
+
+def test_a_method_without_every_cell_is_not_the_best(made):
+    compared, *_ = made
+    ((_, group),) = compared.found.items()
+    good = group.cells["parametric", "ga"]
+    more = {("parametric", "ga"): good, ("spm", "deletion"): 2 * group.cells["spm", "deletion"]}
+    assert best_edit(replace(group, cells=more)) is None
+
+
+def test_what_tuning_promised_stands_beside_what_the_table_has(made):
+    _, harness, groups, kwargs, said = made
+    tuned = run_unlearning(harness, groups, **{**kwargs, "edits": ("munba",), "is_tuned": True})
+    ((_, group),) = tuned.found.items()
+    (run,) = group.cells["parametric", "munba"]
+    document = unlearning_document("T", tuned, list(range(10)), "command")
+    (fact,) = [fact for fact in document.facts if fact.startswith("Tuned on")]
+    assert fact.endswith(f"; in the table its mean is {100 * _tune.mean_gap(run):.2f}")
+    assert any(fact.startswith("Settings of munba, ") for fact in document.facts)
+    assert any("as many rows as 1 pass over all of them" in fact for fact in document.facts)
+    said.clear()
 
 
 def test_a_kind_whose_oracles_fail_is_left_out(made, monkeypatch):
@@ -504,6 +550,7 @@ def test_every_form_holds_the_figures(sheet, tmp_path):
     assert "![A <picture>](page-gap.png)" in texts["md"]
     assert (tmp_path / "page-gap.png").read_bytes() == picture.draw()
     assert r"a \& b\_c | d <e> & 20.0 $\pm$ 14.1 (90.0), 2.0 $\times$ floor \\" in texts["tex"]
+    assert r"\par A note." in texts["tex"]
     assert "<td>a &amp; b_c | d &lt;e&gt;</td>" in texts["html"]
     assert "data:image/png;base64," in texts["html"]
     assert all("Seeds: 0" in texts[form] for form in ("md", "tex", "html"))

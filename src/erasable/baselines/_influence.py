@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from erasable.baselines._base import Task, WeightMethod
 from erasable.baselines._rows import Draw, Rows
 from erasable.errors import ArgumentError, listing
+from erasable.training import Display
 
 _BATCH = 256
 
@@ -59,18 +60,21 @@ class InfluenceUnlearning(WeightMethod):
             return
         network, draw = task.network.eval(), Draw(self.seed)
         parameters = [p for p in network.parameters() if p.requires_grad]
-        with task.account.part("gradients"):
-            forget, retain = (
-                mean_gradient(task, rows, parameters, draw) for rows in (task.forget, task.retain)
-            )
-            weight = len(task.forget) / (len(task.forget) + len(task.retain))
-        with task.account.part("samples"):
-            chosen = draw.rng.permutation(len(task.retain))[: self.samples]
-            rows = torch.empty(len(chosen), sum(p.numel() for p in parameters))
-            for number, place in enumerate(chosen[:, None]):
-                rows[number] = gradient(task, *task.retain.take(place), parameters)
+        count = len(task.forget) + len(task.retain)
+        with Display(1, enabled=task.verbose, unit="pass") as display:
+            with task.account.part("gradients"):
+                forget, retain = (
+                    mean_gradient(task, rows, parameters, draw, lambda n: display.step(n / count))
+                    for rows in (task.forget, task.retain)
+                )
+            with task.account.part("samples"):
+                chosen = draw.rng.permutation(len(task.retain))[: self.samples]
+                rows = torch.empty(len(chosen), sum(p.numel() for p in parameters))
+                for number, place in enumerate(chosen[:, None]):
+                    rows[number] = gradient(task, *task.retain.take(place), parameters)
         with task.account.part("step"):
-            step = VARIANTS[self.variant](rows, weight * (forget - retain), self.damping)
+            v = len(task.forget) / count * (forget - retain)
+            step = VARIANTS[self.variant](rows, v, self.damping)
             start = 0
             with torch.no_grad():
                 for parameter in parameters:
@@ -86,11 +90,26 @@ def gradient(task: Task, inputs: Tensor, classes: Tensor, parameters: list[nn.Pa
     return torch.cat([slope.flatten() for slope in torch.autograd.grad(loss, parameters)])
 
 
-def mean_gradient(task: Task, rows: Rows, parameters: list[nn.Parameter], draw: Draw) -> Tensor:
-    """Return the gradient of the training's mean loss over all rows, flat."""
+def mean_gradient(
+    task: Task,
+    rows: Rows,
+    parameters: list[nn.Parameter],
+    draw: Draw,
+    tick: Callable[[int], None],
+) -> Tensor:
+    """Return the gradient of the training's mean loss over all rows, flat.
+
+    Args:
+        task: The network and its loss.
+        rows: The rows.
+        parameters: What the gradient is by.
+        draw: Source of augmentation.
+        tick: Told how many rows were read, batch by batch.
+    """
     total = torch.zeros(sum(p.numel() for p in parameters))
     for inputs, classes in rows.batches(_BATCH, draw, task.augmentation):
         total += gradient(task, inputs, classes, parameters) * (len(classes) / len(rows))
+        tick(len(classes))
     return total
 
 

@@ -6,6 +6,7 @@ from erasable.bench._document import FORMS, Document, require_form
 from erasable.bench._exact import ExactSettings, run_exact
 from erasable.bench._exact_shadows import ExactShadows
 from erasable.bench._figures import pyplot, share_png, teaser_figure
+from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._gap import Gap, collect_gaps, run_gap
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._machine import machine
@@ -29,7 +30,7 @@ from erasable.bench._std_cls_document import std_cls_document
 from erasable.bench._table import render_table
 from erasable.bench._teaser import run_teaser
 from erasable.bench._tradeoff import run_tradeoff, tradeoff_document
-from erasable.bench._tune import tune
+from erasable.bench._tune import trials_left, tune
 from erasable.bench._unlearning import (
     DELETIONS,
     EDITS,
@@ -101,7 +102,9 @@ __all__ = [
     "run_teaser",
     "run_tradeoff",
     "run_unlearning",
+    "say_left",
     "score",
+    "seconds_left",
     "sequence_document",
     "shadow_margins",
     "share_page",
@@ -111,6 +114,7 @@ __all__ = [
     "suitable",
     "teaser_figure",
     "tradeoff_document",
+    "trials_left",
     "tune",
     "tuning_of",
     "unlearning_document",

@@ -8,9 +8,8 @@ from typing import Any
 
 from erasable.baselines import Method
 from erasable.bench._forecast import duration
-from erasable.bench._harness import Cell, Harness
+from erasable.bench._harness import Cell, Harness, reason
 from erasable.bench._runs import Run
-from erasable.errors import ErasableError
 
 Say = Callable[[str], None]
 
@@ -102,9 +101,9 @@ def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> Foun
             is_kept = harness.has_cell(cell)
             try:
                 run = harness.cell(cell)
-            except ErasableError as error:
-                found.failures[name] = str(error)
-                say(f"{name} failed: {error}")
+            except Exception as error:  # a cell of a method from elsewhere may fail in any way
+                found.failures[name] = reason(error)
+                say(f"{name} failed: {reason(error)}")
             else:
                 found.cells.setdefault((cell.kind, cell.method.name), []).append(run)
             if is_kept:
@@ -118,10 +117,10 @@ def run_plan(harness: Harness, plan: Plan, *, say: Say = lambda _: None) -> Foun
         for kind in plan.kinds:
             try:
                 _references(harness, plan.seeds, found, kind, rule)
-            except ErasableError as error:
+            except Exception as error:
                 broken.add(kind)
-                found.failures[f"oracles of {kind}, {rule}"] = str(error)
-                say(f"oracles of {kind}, {rule} failed: {error}")
+                found.failures[f"oracles of {kind}, {rule}"] = reason(error)
+                say(f"oracles of {kind}, {rule} failed: {reason(error)}")
     for kind in broken:
         found.drop(kind)
     return found

@@ -17,7 +17,7 @@ from erasable.bench._references import References
 from erasable.bench._rules import forget_digest, stages
 from erasable.bench._runs import Run
 from erasable.data import Split
-from erasable.errors import ArgumentError, listing
+from erasable.errors import ArgumentError, ErasableError, listing
 
 BUDGETS = {"tiny": Budget(passes=1), "laptop": Budget(passes=1), "paper": Budget()}
 """What a method may spend, by preset: an edit that costs as much as retraining is none."""
@@ -46,6 +46,11 @@ class Cell:
                 f"Expected a method that edits weights for parametric models, and deletion for "
                 f"others, but got {self.method.name} for {self.kind}."
             )
+
+
+def reason(error: Exception) -> str:
+    """Return why something failed, in words; with the type of an error that is not the library's."""
+    return str(error) if isinstance(error, ErasableError) else f"{type(error).__name__}: {error}"
 
 
 def require_kind(kind: str) -> None:

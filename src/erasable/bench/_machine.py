@@ -3,6 +3,7 @@
 import platform
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,14 @@ _AT_COMMIT = " at commit "
 
 
 def machine() -> str:
-    """Describe processor, threads and versions in one line."""
+    """Describe processor, threads and versions in one line.
+
+    The commit is that of the first call: code that is changed later is not what runs.
+    """
     return (
         f"{_processor()}, {torch.get_num_threads()} threads, {platform.system()}; Python "
         f"{platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"erasable {__version__}{commit()}"
+        f"erasable {__version__}{_commit_at_start()}"
     )
 
 
@@ -39,6 +43,11 @@ def machines(names: Iterable[str]) -> list[str]:
         word = _AT_COMMIT if len(known) == 1 else " at commits "
         lines.append(f"{base}{word}{', '.join(known)}" if known else base)
     return lines
+
+
+@cache
+def _commit_at_start() -> str:
+    return commit()
 
 
 def commit(package: Path = _PACKAGE) -> str:

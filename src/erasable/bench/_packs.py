@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.bench._families import KINDS
+from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._harness import Harness, require_kind
 from erasable.bench._rules import forget_digest
 from erasable.errors import ArgumentError, StoreError
@@ -68,7 +69,14 @@ def load_pack(path: Path) -> Pack:
         raise StoreError(f"Expected an oracle pack in {path}, but: {error}.") from error
 
 
-def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
+def make_pack(
+    harness: Harness,
+    kind: str,
+    rule: str,
+    seeds: list[int],
+    *,
+    say: Callable[[str], None] = lambda _: None,
+) -> Pack:
     """Train oracles that are not there yet, and pack what they say of the test rows.
 
     Args:
@@ -77,6 +85,7 @@ def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
         rule: What is forgotten; the same rows for every oracle, so a random rule needs its seed if
             there are several.
         seeds: Seeds of a table; the pack has the oracles that its floor compares, at least two.
+        say: Where remarks on the progress go.
     """
     require_kind(kind)
     digests = {forget_digest(harness.train, harness.scenario(rule, seed)) for seed in seeds}
@@ -85,6 +94,7 @@ def make_pack(harness: Harness, kind: str, rule: str, seeds: list[int]) -> Pack:
             f"Expected a rule that forgets the same rows for every oracle, but got {rule!r}. Name "
             f"its seed: {rule}@0."
         )
+    say_left(seconds_left(harness, [], [(kind, rule, seeds)]), say)
     ends = harness.ends(rule, seeds)
     oracles = []
     for rule_seed, seed in ends:

@@ -51,6 +51,7 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._machine = machine()  # before anything is run, so that the commit is that of the code
 
     def run(self, settings: dict[str, Any], work: Callable[[Path], dict[str, Any]]) -> Run:
         """Return a finished run, or do the work and keep what it returns.
@@ -79,7 +80,7 @@ class Runs:
             spent = before + time.perf_counter() - start
             write_atomically(scratch / "seconds", f"{spent:.3f}".encode())
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        done = Run(settings, result, spent, machine(), now)
+        done = Run(settings, result, spent, self._machine, now)
         text = json.dumps({"format": FORMAT, **vars(done)}, indent=2, sort_keys=True)
         write_atomically(self._path(settings), text.encode() + b"\n")
         shutil.rmtree(scratch, ignore_errors=True)

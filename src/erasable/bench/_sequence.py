@@ -5,16 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from erasable.bench._document import Document, origin
+from erasable.bench._document import Document, Picture, origin
 from erasable.bench._forecast import say_left, seconds_left
-from erasable.bench._harness import Cell, Harness
+from erasable.bench._harness import Cell, Harness, reason
 from erasable.bench._rules import classes_rule, stages
 from erasable.bench._runs import Run
+from erasable.bench._sequence_figure import sequence_png
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench._tune import expected, tune_all
 from erasable.bench._unlearning import UNSEEN, compared, introduction, suitable, tuned_fact
+from erasable.bench._unlearning_figures import COLOURS
 from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES
-from erasable.errors import ArgumentError, ErasableError, StateError
+from erasable.errors import ArgumentError, StateError
 
 Say = Callable[[str], None]
 
@@ -75,9 +77,9 @@ def run_sequence(
         for seed in seeds:
             try:
                 run = harness.sequence(Cell(kind, method, rule, seed))
-            except ErasableError as error:
-                made.failures[f"{method.name} on {kind}, seed {seed}"] = str(error)
-                say(f"{method.name} on {kind}, seed {seed} failed: {error}")
+            except Exception as error:
+                made.failures[f"{method.name} on {kind}, seed {seed}"] = reason(error)
+                say(f"{method.name} on {kind}, seed {seed} failed: {reason(error)}")
             else:
                 made.runs.setdefault((kind, method.name), []).append(run)
     for kind in dict.fromkeys(kind for kind, _ in lines):
@@ -86,8 +88,8 @@ def run_sequence(
             untouched = [
                 [harness.untouched(kind, part, seed) for seed in seeds] for part in stages(rule)
             ]
-        except ErasableError as error:
-            made.failures[f"oracles of {kind}"] = str(error)
+        except Exception as error:
+            made.failures[f"oracles of {kind}"] = reason(error)
             made.runs = {key: runs for key, runs in made.runs.items() if key[0] != kind}
             continue
         made.floors[kind] = [floor.result["pairs"] for floor in floors]
@@ -141,7 +143,7 @@ def tuning_of(classes: list[Any], rule: str) -> tuple[str, int]:
     for label in reversed(classes):
         alone = classes_rule([label])
         if alone.partition(":")[2] not in rule:
-            return alone, 0
+            return alone, UNSEEN
     return classes_rule([classes[-1]]), UNSEEN
 
 
@@ -167,7 +169,42 @@ def sequence_document(made: Sequences, command: str) -> Document:
         "the model is then compared with oracles that saw nothing of what is gone by then. "
     )
     title = f"Requests in sequence on {runs[0].settings['data']['name']}"
-    return Document(title, opening + introduction(made.runs), [gaps, times], facts)
+    picture = Picture(
+        "requests",
+        "Hard prediction gap (PG_H) after each request: deletion, muting, and the edit with the "
+        "smallest gap after the last one. Black: the floor of the semi-parametric model, dashed, "
+        "and that model untouched, dotted.",
+        lambda: sequence_png(requests, _drawn(made)),
+    )
+    return Document(title, opening + introduction(made.runs), [gaps, times], facts, [picture])
+
+
+def _drawn(made: Sequences) -> list[tuple[str, dict[str, Any], list[list[float]]]]:
+    """Return the lines of the picture: names, styles, and gaps in percent after each request."""
+    count = len(stages(made.rule))
+    best = _best_edit(_grown(made))
+    lines = []
+    for (kind, method), runs in made.runs.items():
+        if method == "deletion" or (kind, method) in (MUTED, best):
+            found = [[_step(run, step) for run in runs] for step in range(count)]
+            gaps = [
+                [100 * f["compare"]["test"]["prediction_gap"] for f in some if f is not None]
+                for some in found
+            ]
+            style = {"marker": "o", "color": COLOURS.get(kind)}
+            style |= {"linestyle": ":"} if (kind, method) == MUTED else {}
+            name = KIND_TITLES[kind] if method == "deletion" else TITLES.get(method, method)
+            lines.append((name, style, gaps))
+    own = "spm" if "spm" in made.floors else next(iter(made.floors))
+    floors = [[100 * p["test"]["prediction_gap"] for p in pairs] for pairs in made.floors[own]]
+    nothing = [
+        [100 * run.result["compare"]["test"]["prediction_gap"] for run in runs]
+        for runs in made.untouched[own]
+    ]
+    title = KIND_TITLES[own]
+    lines.append((f"{title}: floor", {"color": "black", "linestyle": "--"}, floors))
+    lines.append((f"{title}: untouched", {"color": "black", "linestyle": ":"}, nothing))
+    return lines
 
 
 def _gap_rows(made: Sequences, count: int) -> list[list[Entry]]:
@@ -219,8 +256,8 @@ def _step(run: Run, step: int) -> dict[str, Any] | None:
     return steps[step] if step < len(steps) else None
 
 
-def _notes(made: Sequences) -> list[str]:
-    """Compare how gaps grow from the first request to the last."""
+def _grown(made: Sequences) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return the gaps in percent after the first request and after the last, by line."""
     grown = {}
     for key, runs in made.runs.items():
         whole = [run.result["steps"] for run in runs if "failed" not in run.result]
@@ -229,20 +266,31 @@ def _notes(made: Sequences) -> list[str]:
                 100 * statistics.fmean(s[k]["compare"]["test"]["prediction_gap"] for s in whole)
                 for k in (0, -1)
             )
-            grown[key] = last, f"{first:.2f} to {last:.2f}"
+            grown[key] = first, last
+    return grown
+
+
+def _best_edit(grown: dict[tuple[str, str], tuple[float, float]]) -> tuple[str, str] | None:
+    """Return the edit with the smallest gap after the last request; muting is a control."""
+    edits = [key for key in grown if key[0] == "parametric" and key != MUTED]
+    return min(edits, key=lambda key: grown[key][1], default=None)
+
+
+def _notes(made: Sequences) -> list[str]:
+    """Compare how gaps grow from the first request to the last."""
+    grown = _grown(made)
     notes = [f"Failed: {name}: {reason}" for name, reason in made.failures.items()]
     for (_, method), runs in made.runs.items():
         reasons = dict.fromkeys(r.result["failed"] for r in runs if "failed" in r.result)
         notes += [f"{TITLES.get(method, method)}: {reason}" for reason in reasons]
-    own = ("spm", "deletion")
-    edits = {key: grown[key] for key in grown if key[0] == "parametric" and key != MUTED}
-    if own in grown and edits:
-        best = min(edits, key=lambda key: edits[key][0])
-        control = f", that of muting from {grown[MUTED][1]}" if MUTED in grown else ""
+    own, best = ("spm", "deletion"), _best_edit(grown)
+    if own in grown and best is not None:
+        ways = {key: f"{first:.2f} to {last:.2f}" for key, (first, last) in grown.items()}
+        control = f", that of muting from {ways[MUTED]}" if MUTED in ways else ""
         notes.insert(
             0,
-            f"From the first request to the last, PG_H of SPM deletion goes from {grown[own][1]} "
+            f"From the first request to the last, PG_H of SPM deletion goes from {ways[own]} "
             f"points, that of the best edit after the last ({TITLES.get(best[1], best[1])}) from "
-            f"{grown[best][1]}{control}.",
+            f"{ways[best]}{control}.",
         )
     return notes

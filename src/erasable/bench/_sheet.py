@@ -111,12 +111,13 @@ class Sheet:
         return stream.getvalue()
 
     def latex(self) -> str:
-        """Return a ``tabular`` environment with booktabs rules."""
+        """Return a ``tabular`` environment with booktabs rules, and the notes below."""
         lines = [r"\begin{tabular}{l" + "r" * (len(self.header) - 1) + "}", r"\toprule"]
         lines.append(" & ".join(map(_tex, self.header)) + r" \\")
         lines.append(r"\midrule")
         lines += [" & ".join(_tex(_text(entry)) for entry in row) + r" \\" for row in self.rows]
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+        notes = [rf"\par {_tex(note)}" for note in self.notes]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
 
     def texts(self) -> list[list[str]]:
         """Return the rows as a person reads them."""
@@ -148,6 +149,11 @@ _TEX |= {
     "–": "--",
     "$": r"\$",
     "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "√": r"$\surd$",
+    "γ": r"$\gamma$",
+    "·": r"$\cdot$",
+    "α": r"$\alpha$",
     "∞": r"$\infty$",
     "\\": r"\textbackslash{}",
 }

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from erasable.baselines import Method, get_method, methods
-from erasable.bench._harness import Cell, Harness
+from erasable.bench._harness import Cell, Harness, reason
 from erasable.bench._runs import Run
-from erasable.errors import ArgumentError, ErasableError, StateError
+from erasable.errors import ArgumentError, StateError
 
 Say = Callable[[str], None]
 
@@ -57,11 +57,9 @@ def tune(
     Raises:
         StateError: If every combination diverged.
     """
-    known = methods()
-    if name not in known:
-        raise ArgumentError(f"Expected the name of a method, but got {name!r}.")
+    method = _method(name)
     searched: list[dict[str, Any]] = []
-    while todo := untried(known[name], searched):
+    while todo := untried(method, searched):
         for settings in todo:
             run = harness.cell(Cell(kind, get_method(name, **settings), rule, seed))
             gap = mean_gap(run)
@@ -119,9 +117,9 @@ def tune_all(
             rule, seed = tuning
             try:
                 entry = tune(harness, name, rule=rule, seed=seed, say=say)
-            except ErasableError as error:
-                made.failures[f"tuning of {name}"] = str(error)
-                say(f"tuning of {name} failed: {error}")
+            except Exception as error:
+                made.failures[f"tuning of {name}"] = reason(error)
+                say(f"tuning of {name} failed: {reason(error)}")
                 continue
             settings = entry["chosen"]
             made.searched.append(entry)
@@ -145,8 +143,9 @@ def trials_left(
         kind: Kind of model.
         seed: Seed of the original.
     """
+    method = _method(name)
     searched: list[dict[str, Any]] = []
-    while todo := untried(methods()[name], searched):
+    while todo := untried(method, searched):
         cells = [Cell(kind, get_method(name, **settings), rule, seed) for settings in todo]
         if left := [cell for cell in cells if not harness.has_cell(cell)]:
             return left, {}
@@ -156,6 +155,13 @@ def trials_left(
         ]
     best = best_of(searched)
     return [], {} if best is None else best["settings"]
+
+
+def _method(name: str) -> type[Method]:
+    known = methods()
+    if name not in known:
+        raise ArgumentError(f"Expected the name of a method, but got {name!r}.")
+    return known[name]
 
 
 def expected(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,7 @@ from erasable.bench._paper import (
 from erasable.bench._rules import classes_rule
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Figure, Sheet
-from erasable.bench._tune import expected, open_ends, tune_all
+from erasable.bench._tune import expected, mean_gap, open_ends, tune_all
 from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError
@@ -117,9 +118,16 @@ def random_groups(shares: list[int], *, is_cifar: bool) -> list[Group]:
 
 
 def imagenet_groups(classes: list[Any], *, single: int) -> list[Group]:
-    """Return the table of single classes, with the paper's figures if there are 1,000 of them."""
-    (one,) = class_groups(classes, single=single, is_cifar=False, halves=0)
-    return [replace(one, paper=IMAGENET if len(classes) == _IMAGENET else None)]
+    """Return the table of single classes, with the paper's figures if there are 1,000 of them.
+
+    Args:
+        classes: All classes.
+        single: How many to forget: the first ones, as the paper does, without the last.
+    """
+    (one,) = class_groups(classes, single=1, is_cifar=False, halves=0)
+    rules = [classes_rule([label]) for label in classes[: min(single, len(classes) - 1)]]
+    paper = IMAGENET if len(classes) == _IMAGENET else None
+    return [replace(one, rules=rules, paper=paper)]
 
 
 def _halves(classes: list[Any], size: int, count: int) -> list[list[Any]]:
@@ -189,10 +197,17 @@ def run_unlearning(
         found[group.title] = run_plan(harness, plan, say=say)
         found[group.title].failures |= tuned.failures
         found[group.title].others += tuned.trials
-        searched += tuned.searched
+        searched += [_with_table(entry, found[group.title]) for entry in tuned.searched]
         sheets.append(unlearning_sheet(group.title, found[group.title], group.paper))
         sheets += detail_sheets(group.title, found[group.title])
     return Compared(sheets, found, searched)
+
+
+def _with_table(entry: dict[str, Any], found: Found) -> dict[str, Any]:
+    """Return what tuning found together with the mean gap that its choice has in the table."""
+    runs = found.cells.get(("parametric", entry["method"]), [])
+    gaps = [gap for run in runs if (gap := mean_gap(run)) is not None]
+    return {**entry, "mean_gap_in_table": statistics.fmean(gaps) if gaps else None}
 
 
 def unlearning_document(title: str, made: Compared, classes: list[Any], command: str) -> Document:
@@ -204,7 +219,7 @@ def unlearning_document(title: str, made: Compared, classes: list[Any], command:
         classes: Labels of all classes.
         command: The command that made it.
     """
-    facts = [*origin(made.runs, command), *map(tuned_fact, made.searched)]
+    facts = [*origin(made.runs, command), *_method_facts(made), *map(tuned_fact, made.searched)]
     pictures = unlearning_pictures(made.found, classes)
     cells = (cell for group in made.found.values() for cell in group.cells)
     return Document(title, introduction(cells), made.sheets, facts, pictures)
@@ -235,6 +250,25 @@ def introduction(cells: Iterable[tuple[str, str]]) -> str:
     )
 
 
+def _method_facts(made: Compared) -> list[str]:
+    """Name what methods could spend, and their settings in full."""
+    facts: dict[str, None] = {}
+    for group, found in made.found.items():
+        for (kind, name), runs in found.cells.items():
+            if kind != "parametric":
+                continue
+            passes = runs[0].settings["budget"]["passes"]
+            if passes is not None:
+                facts[
+                    f"Budget of an edit: as many rows as {passes:g} pass over all of them, and not "
+                    "more than its published epochs; what it draws itself has seed 0, whatever the "
+                    "original's"
+                ] = None
+            settings = {k: v for k, v in runs[0].settings["method_settings"].items() if k != "seed"}
+            facts[f"Settings of {name}, {group}: {_words(settings)}"] = None
+    return list(facts)
+
+
 def graph_note(made: Compared) -> str:
     """Compare the accuracy of semi-parametric originals with and without a graph set encoder."""
     originals = [run for run in made.runs if run.settings["what"] == "original"]
@@ -257,9 +291,11 @@ def tuned_fact(entry: dict[str, Any]) -> str:
         + ("diverged" if one["mean_gap"] is None else f"{100 * one['mean_gap']:.2f}")
         for one in entry["searched"]
     )
+    in_table = entry.get("mean_gap_in_table")
+    so = "" if in_table is None else f"; in the table its mean is {100 * in_table:.2f}"
     return (
         f"Tuned on {entry['rule']}, original of seed {entry['seed']}, mean of ΔUA, ΔRA and ΔTA in "
-        f"points: {entry['method']}, {tried}. Chosen: {_words(entry['chosen'])}{_edges(entry)}"
+        f"points: {entry['method']}, {tried}. Chosen: {_words(entry['chosen'])}{_edges(entry)}{so}"
     )
 
 

@@ -12,13 +12,14 @@ from erasable.bench._grid import Found
 from erasable.bench._runs import Run
 from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES, best_edit
 
-_COLOURS = {
+COLOURS = {
     "parametric": "#8a6d3b",
     "knn": "#2f855a",
     "spm": "#2b6cb0",
     "gnn": "#6b46c1",
     "sisa": "#b83280",
 }
+"""Colours of kinds of models."""
 _ORACLE = "#2d3748"
 
 _BESIDE, _FARTHER, _HEADROOM = 1.12, 1.7, 1.08
@@ -80,7 +81,7 @@ def _panels(found: dict[str, Found], draw: Any, *, height: float) -> bytes:
 def _draw_floor(axis: Any, found: Found) -> None:
     means = _means(found)
     for place, ((kind, _), values) in enumerate(means.items()):
-        axis.bar(place, statistics.fmean(values), color=_COLOURS.get(kind), width=0.7)
+        axis.bar(place, statistics.fmean(values), color=COLOURS.get(kind), width=0.7)
         axis.plot([place] * len(values), values, ".", color=_ORACLE, markersize=3)
         floor = statistics.fmean(_floor(found, kind))
         axis.hlines(floor, place - 0.45, place + 0.45, color="black", linewidth=1.8)
@@ -99,7 +100,7 @@ def _draw_time(axis: Any, found: Found) -> None:
     }
     heights = _apart({key: (math.log10(times[key]), means[key]) for key in means})
     for key, gap in means.items():
-        colour = _COLOURS.get(key[0])
+        colour = COLOURS.get(key[0])
         axis.plot(times[key], gap, "o", color=colour, markersize=7)
         is_moved = abs(heights[key] - gap) > _NEAR_ENOUGH * max(means.values())
         line = {"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkB": 4} if is_moved else None
@@ -114,7 +115,7 @@ def _draw_time(axis: Any, found: Found) -> None:
     for kind, runs in found.oracles.items():
         seconds = statistics.median(run.result["seconds"] for run in runs)
         floor = statistics.fmean(_floor(found, kind))
-        axis.plot(seconds, floor, "D", color=_COLOURS.get(kind), markersize=5, markerfacecolor="w")
+        axis.plot(seconds, floor, "D", color=COLOURS.get(kind), markersize=5, markerfacecolor="w")
     axis.set_xscale("log")
     axis.minorticks_off()
     floors = [statistics.fmean(_floor(found, kind)) for kind in found.oracles]
@@ -148,7 +149,7 @@ def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:
             (run.settings["rule"], run.result["compare"]) for run in _scored(found.cells[key])
         ]
         values = along(compared, rules, len(classes))
-        style = {"marker": "o", "markersize": 4, "linewidth": 1, "color": _COLOURS.get(key[0])}
+        style = {"marker": "o", "markersize": 4, "linewidth": 1, "color": COLOURS.get(key[0])}
         style |= {"linestyle": ":"} if key == MUTED else {}
         axis.plot(range(len(values)), values, label=_name(key), **style)
     floors = found.floors[_reader(found)]

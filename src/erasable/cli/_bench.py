@@ -32,9 +32,7 @@ Kind = Annotated[str, typer.Option(help="parametric, knn, spm or sisa.")]
 def tune(
     method: Annotated[str, typer.Argument(help="Name of a method.")],
     data: Data = "cifar10",
-    rule: Annotated[
-        str | None, typer.Option(help=f"{_RULES}; default: the last class, as tables tune.")
-    ] = None,
+    rule: Annotated[str | None, typer.Option(help=f"{_RULES}; default: the last class.")] = None,
     kind: Kind = "parametric",
     scale: Scale = "laptop",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the original.")] = 0,
@@ -48,11 +46,13 @@ def tune(
     Examples:
       erasable bench tune ga --data digits --preset tiny --rule class:9
     """
+    from erasable.bench import say_left, seconds_left, trials_left, tuning_of
     from erasable.bench import tune as search
-    from erasable.bench import tuning_of
 
     harness = open_harness(data, None, scale, label_smoothing, runs, is_quiet=as_json)
     rule = tuning_of(harness.classes, "")[0] if rule is None else rule
+    trials, _ = trials_left(harness, method, rule=rule, kind=kind, seed=seed)
+    say_left(seconds_left(harness, trials, []), say)
     found = search(harness, method, rule=rule, kind=kind, seed=seed, say=say)
     lines = [f"{method} on {rule}: {found['chosen'] or 'nothing to tune'}"]
     lines.append(f"mean of ΔUA, ΔRA and ΔTA: {100 * found['mean_gap']:.2f} points")
@@ -83,7 +83,7 @@ def pack(
 
     require_file(out)
     harness = open_harness(data, None, scale, label_smoothing, runs, is_quiet=as_json)
-    made = make_pack(harness, kind, rule, list(range(seeds)))
+    made = make_pack(harness, kind, rule, list(range(seeds)), say=say)
     made.save(out)
     size = out.stat().st_size
     lines = [f"{out}: {len(made.oracles)} oracles without {rule}, {size / 1000:.0f} kB"]

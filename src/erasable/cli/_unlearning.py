@@ -49,7 +49,9 @@ Halves = Annotated[
 ]
 ManySeeds = Annotated[
     int | None,
-    typer.Option("--seeds", min=1, help="Number of seeds: 0, 1, …; default: 3, paper: 5."),
+    typer.Option(
+        "--seeds", min=1, help="Number of seeds: 0, 1, …; default: 3, paper: 5, or 10 of rows."
+    ),
 ]
 
 
@@ -85,7 +87,8 @@ def cls_cifar(
         is_cifar=harness.data_name == "cifar10",
         halves=halves if halves is not None else 10 if is_paper else 1,
     )
-    _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
+    count = seeds or (5 if is_paper else 3)
+    _run(harness, groups, count, chosen, out, is_tuned=tune, as_json=as_json)
 
 
 def cls_random(
@@ -122,7 +125,8 @@ def cls_random(
         )
     harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
     groups = random_groups(share or [10, 50], is_cifar=harness.data_name == "cifar10")
-    _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
+    count = seeds or (10 if scale == "paper" else 3)
+    _run(harness, groups, count, chosen, out, is_tuned=tune, as_json=as_json)
 
 
 def cls_imagenet(
@@ -277,7 +281,7 @@ def tradeoff(
 def _run(
     harness: "Harness",
     groups: "list[Group]",
-    seeds: int | None,
+    seeds: int,
     chosen: tuple[tuple[str, ...], tuple[str, ...]],
     out: list[Path] | None,
     *,
@@ -290,7 +294,7 @@ def _run(
     made = run_unlearning(
         harness,
         groups,
-        seeds=list(range(seeds or (5 if harness.scale == "paper" else 3))),
+        seeds=list(range(seeds)),
         edits=edits,
         kinds=kinds,
         is_tuned=is_tuned,

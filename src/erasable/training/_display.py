@@ -44,9 +44,9 @@ class Display:
     ) -> None:
         self._progress.stop()
 
-    def step(self, share: float, loss: float, accuracy: float | None = None) -> None:
+    def step(self, share: float, loss: float | None = None, accuracy: float | None = None) -> None:
         """Advance by a share of an epoch."""
-        figures = f"loss {loss:.3f}"
+        figures = "" if loss is None else f"loss {loss:.3f}"
         if accuracy is not None:
             figures += f"  accuracy {accuracy:.1%}"
         self._progress.update(self._task, advance=share, figures=figures)
