@@ -49,7 +49,7 @@ class Cell:
 
 
 def reason(error: Exception) -> str:
-    """Return why something failed, in words; with the type of an error that is not the library's."""
+    """Return why something failed; with the type of an error that is not the library's."""
     return str(error) if isinstance(error, ErasableError) else f"{type(error).__name__}: {error}"
 
 
