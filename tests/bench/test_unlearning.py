@@ -17,6 +17,7 @@ from erasable.bench._harness import Harness
 from erasable.bench._runs import Runs
 from erasable.bench._sequence import (
     default_sequence,
+    lines_drawn,
     run_sequence,
     sequence_document,
     tuning_of,
@@ -482,6 +483,11 @@ def test_a_sequence_has_a_column_per_request(made):
     steps = found.runs["spm", "deletion"][0].result["steps"]
     assert gaps.rows[5][2].values == [steps[1]["compare"]["test"]["prediction_gap"]]
     assert "PG_H of SPM deletion goes from" in gaps.notes[0]
+    (picture,) = document.pictures
+    assert picture.draw().startswith(b"\x89PNG")
+    drawn = {name: values for name, _, values in lines_drawn(found)}
+    assert list(drawn) == ["GA", "SPM", "SPM: floor", "SPM: untouched"]
+    assert drawn["SPM: untouched"][1] == [100 * untouched]
 
 
 def test_muting_is_never_the_best_edit_of_a_sequence(made):

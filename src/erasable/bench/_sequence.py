@@ -174,12 +174,12 @@ def sequence_document(made: Sequences, command: str) -> Document:
         "Hard prediction gap (PG_H) after each request: deletion, muting, and the edit with the "
         "smallest gap after the last one. Black: the floor of the semi-parametric model, dashed, "
         "and that model untouched, dotted.",
-        lambda: sequence_png(requests, _drawn(made)),
+        lambda: sequence_png(requests, lines_drawn(made)),
     )
     return Document(title, opening + introduction(made.runs), [gaps, times], facts, [picture])
 
 
-def _drawn(made: Sequences) -> list[tuple[str, dict[str, Any], list[list[float]]]]:
+def lines_drawn(made: Sequences) -> list[tuple[str, dict[str, Any], list[list[float]]]]:
     """Return the lines of the picture: names, styles, and gaps in percent after each request."""
     count = len(stages(made.rule))
     best = _best_edit(_grown(made))
