@@ -22,6 +22,10 @@ from erasable.training import input_shape
 ORACLES = 1000
 """An oracle's seed is its original's and this."""
 
+_HELD = 9
+"""Originals that are held at a time, with their embeddings: three families of three seeds, which
+tables go through rule by rule."""
+
 SCALES = ("tiny", "laptop", "paper")
 """Presets that train."""
 
@@ -104,10 +108,14 @@ class References:
         """Return models that were trained on all rows; the last few are held."""
         key = family, seed
         if key not in self._originals:
-            if len(self._originals) >= 3:
+            if len(self._originals) >= _HELD:
                 oldest = next(iter(self._originals))
                 del self._originals[oldest]
-                self._embedded = {k: v for k, v in self._embedded.items() if k[1] == seed}
+                self._embedded = {
+                    (kind, own): found
+                    for (kind, own), found in self._embedded.items()
+                    if (KINDS[kind], own) != oldest
+                }
             self._originals[key] = self._make(family, self.train, seed, "original")
         return self._originals[key]
 
