@@ -11,6 +11,8 @@ from erasable import SPMGenerator, load
 from erasable.diffusion import MemoryUNet, make_scheduler
 from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
 from erasable.models import DDPM, GMM, _consistency
+from erasable.models._consistency import Consistency
+from erasable.training import Inputs
 from models.generation_toys import QUARTERS, SMALL, Eye, brightest, generator, quarters, twin
 
 ALL = list(QUARTERS) * 2
@@ -114,6 +116,22 @@ def test_consistency_is_noted_while_it_learns(monkeypatch):
     noted = [entry["consistency"] for entry in model.history_ if "consistency" in entry]
     assert len(noted) == 1
     assert 0 <= noted[0] <= 1
+
+
+def test_consistency_asks_for_classes_that_have_rows():
+    class Counter:
+        def predict(self, images):
+            self.count = len(images)
+            return np.array(["a"] * len(images), object)
+
+    X, y = quarters(16)
+    places = torch.tensor([place for place, label in enumerate(y) if label != "b"])
+    classes = torch.tensor([QUARTERS.index(y[place]) for place in places])
+    judge, inputs = Counter(), Inputs(X[places.numpy()])
+    ask = Consistency(judge, inputs, classes, list(QUARTERS), is_following=False)
+    found = ask(MemoryUNet((1, 8, 8), channels=(4, 4), layers=1).eval(), 500)
+    assert judge.count == 12  # four images of three classes
+    assert found["consistency"] == pytest.approx(1 / 3)
 
 
 # -- forgetting --------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Judge(Protocol):
 
 @final
 class Consistency:
-    """Draw a few images of each class now and then, and ask a classifier what they are.
+    """Draw a few images of each class that has rows now and then, and ask what they are.
 
     Args:
         judge: The classifier.
@@ -54,11 +54,11 @@ class Consistency:
         is_following: bool,
     ) -> None:
         self._judge, self._known, self._is_following = judge, known, is_following
-        places = [np.flatnonzero(classes.numpy() == index)[:_ROWS] for index in range(len(known))]
-        rows = np.concatenate(places)
+        present = np.unique(classes.numpy())  # an oracle has no rows of the class that is forgotten
+        rows = np.concatenate([np.flatnonzero(classes.numpy() == c)[:_ROWS] for c in present])
         self._rows = 2 * inputs[rows] - 1
         self._classes = classes[rows]
-        self._asked = torch.arange(len(known)).repeat_interleave(_IMAGES)
+        self._asked = torch.from_numpy(present).repeat_interleave(_IMAGES)
 
     @torch.no_grad()
     def __call__(self, network: nn.Module, step: int) -> dict[str, float]:
