@@ -261,7 +261,10 @@ TRAINING = ("--epochs", 30, "--batch-size", 4, "--seed", 3, "--json")
 def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path, rows):
     whole = json.loads(process("train", tmp_path / "whole", rows, *TRAINING).stdout)
     words = [sys.executable, "-m", "erasable", "train", tmp_path / "m", rows, *TRAINING]
+    # A suite that is run in the background ignores interrupts, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     training = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     state = tmp_path / "m.partial" / "checkpoint.safetensors"
     while not state.exists():
         assert training.poll() is None, "training ended before it could be interrupted"
