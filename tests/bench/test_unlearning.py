@@ -483,6 +483,7 @@ def test_a_sequence_has_a_column_per_request(made):
     steps = found.runs["spm", "deletion"][0].result["steps"]
     assert gaps.rows[5][2].values == [steps[1]["compare"]["test"]["prediction_gap"]]
     assert "PG_H of SPM deletion goes from" in gaps.notes[0]
+    assert any(fact.startswith("Settings of ga, each request: ") for fact in document.facts)
     (picture,) = document.pictures
     assert picture.draw().startswith(b"\x89PNG")
     drawn = {name: values for name, _, values in lines_drawn(found)}

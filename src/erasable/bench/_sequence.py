@@ -13,7 +13,14 @@ from erasable.bench._runs import Run
 from erasable.bench._sequence_figure import sequence_png
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench._tune import expected, tune_all
-from erasable.bench._unlearning import UNSEEN, compared, introduction, suitable, tuned_fact
+from erasable.bench._unlearning import (
+    UNSEEN,
+    compared,
+    introduction,
+    method_facts,
+    suitable,
+    tuned_fact,
+)
 from erasable.bench._unlearning_figures import COLOURS
 from erasable.bench._unlearning_sheets import KIND_TITLES, MUTED, TITLES
 from erasable.errors import ArgumentError, StateError
@@ -31,6 +38,7 @@ class Sequences:
         untouched: Originals to which nothing was done, after each request, by kind.
         floors: Gaps between oracles after each request, by kind.
         oracles: Runs of the oracles.
+        trials: Runs that tuning made.
         searched: What tuning tried and chose.
         failures: What went wrong, by cell.
     """
@@ -40,6 +48,7 @@ class Sequences:
     untouched: dict[str, list[list[Run]]] = field(default_factory=dict)
     floors: dict[str, list[list[dict[str, Any]]]] = field(default_factory=dict)
     oracles: list[Run] = field(default_factory=list)
+    trials: list[Run] = field(default_factory=list)
     searched: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -71,7 +80,7 @@ def run_sequence(
     names = suitable(edits, is_class=is_class)
     _forecast(harness, rule, seeds, names, kinds, tuning, say)
     tuned = tune_all(harness, names, tuning, say=say)
-    made.searched, made.failures = tuned.searched, tuned.failures
+    made.searched, made.trials, made.failures = tuned.searched, tuned.trials, tuned.failures
     lines = compared(tuned.methods, kinds)
     for kind, method in lines:
         for seed in seeds:
@@ -163,7 +172,8 @@ def sequence_document(made: Sequences, command: str) -> Document:
     times = Sheet("Seconds of each request", header, _time_rows(made, len(requests)))
     runs = [run for runs in made.runs.values() for run in runs]
     runs += [run for steps in made.untouched.values() for step in steps for run in step]
-    facts = [*origin([*runs, *made.oracles], command), *map(tuned_fact, made.searched)]
+    facts = origin([*runs, *made.oracles, *made.trials], command)
+    facts += [*method_facts(made.runs, "each request"), *map(tuned_fact, made.searched)]
     opening = (
         "Requests come one after the other; each is done on the model that the last one left, and "
         "the model is then compared with oracles that saw nothing of what is gone by then. "

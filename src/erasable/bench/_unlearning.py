@@ -219,7 +219,10 @@ def unlearning_document(title: str, made: Compared, classes: list[Any], command:
         classes: Labels of all classes.
         command: The command that made it.
     """
-    facts = [*origin(made.runs, command), *_method_facts(made), *map(tuned_fact, made.searched)]
+    facts = origin(made.runs, command)
+    for group, found in made.found.items():
+        facts += method_facts(found.cells, group)
+    facts = [*dict.fromkeys(facts), *map(tuned_fact, made.searched)]
     pictures = unlearning_pictures(made.found, classes)
     cells = (cell for group in made.found.values() for cell in group.cells)
     return Document(title, introduction(cells), made.sheets, facts, pictures)
@@ -250,23 +253,27 @@ def introduction(cells: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def _method_facts(made: Compared) -> list[str]:
-    """Name what methods could spend, and their settings in full."""
-    facts: dict[str, None] = {}
-    for group, found in made.found.items():
-        for (kind, name), runs in found.cells.items():
-            if kind != "parametric":
-                continue
-            passes = runs[0].settings["budget"]["passes"]
-            if passes is not None:
-                facts[
-                    f"Budget of an edit: as many rows as {passes:g} pass over all of them, and not "
-                    "more than its published epochs; what it draws itself has seed 0, whatever the "
-                    "original's"
-                ] = None
-            settings = {k: v for k, v in runs[0].settings["method_settings"].items() if k != "seed"}
-            facts[f"Settings of {name}, {group}: {_words(settings)}"] = None
-    return list(facts)
+def method_facts(cells: dict[tuple[str, str], list[Run]], table: str) -> list[str]:
+    """Name what methods that edit weights could spend, and their settings in full.
+
+    Args:
+        cells: Runs by kind of model and method.
+        table: What the table is called.
+    """
+    facts: list[str] = []
+    for (kind, name), (run, *_) in cells.items():
+        if kind != "parametric":
+            continue
+        passes = run.settings["budget"]["passes"]
+        if passes is not None and not facts:
+            facts.append(
+                f"Budget of an edit: as many rows as {passes:g} pass over all of them, and not "
+                "more than its published epochs; what it draws itself has seed 0, whatever the "
+                "original's"
+            )
+        settings = {k: v for k, v in run.settings["method_settings"].items() if k != "seed"}
+        facts.append(f"Settings of {name}, {table}: {_words(settings)}")
+    return facts
 
 
 def graph_note(made: Compared) -> str:
