@@ -16,6 +16,8 @@ COLOURS = {
     "parametric": "#8a6d3b",
     "knn": "#2f855a",
     "spm": "#2b6cb0",
+    "spm_neighbours": "#4299e1",
+    "spm_gaussian": "#1a365d",
     "gnn": "#6b46c1",
     "sisa": "#b83280",
 }
