@@ -74,10 +74,12 @@ tables: $(STAMP)  ## Run the experiments of docs/results (hours; interrupted, it
 
 KEPT := --preset laptop --runs $(RESULTS)/runs
 DELETIONS := --method mute --kind knn --kind spm --published
+READINGS := --kind knn --kind spm --kind spm_neighbours --kind spm_gaussian
 
 unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hours; interrupted, it goes on)
 	@$(TABLES) cls_random --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-random.md --out $(RESULTS)/fashion-mnist-random.csv
 	@$(TABLES) cls_cifar --data fashion-mnist --classes 0 $(KEPT) --out $(RESULTS)/fashion-mnist-classes.md --out $(RESULTS)/fashion-mnist-classes.csv
+	@$(TABLES) cls_cifar --data fashion-mnist --classes 0 --halves 0 --method mute --method salun $(READINGS) $(KEPT) --out $(RESULTS)/fashion-mnist-readings.md
 	@$(TABLES) cls_cifar --data fashion-mnist --classes 3 --halves 0 $(DELETIONS) $(KEPT) --out $(RESULTS)/fashion-mnist-plain.md
 	@$(TABLES) cls_cifar --data fashion-mnist --classes 3 --halves 0 $(DELETIONS) --label-smoothing 0.1 $(KEPT) --out $(RESULTS)/fashion-mnist-smoothed.md
 	@for class in 'Ankle boot' Bag Coat Dress Pullover Sandal Shirt Sneaker T-shirt/top Trouser; do \

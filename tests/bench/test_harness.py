@@ -7,6 +7,7 @@ import pytest
 
 from erasable.baselines import get_method
 from erasable.bench._evaluation import Evaluation
+from erasable.bench._families import READINGS
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._predictions import Predictions, load_predictions, predict_all
 from erasable.bench._references import ORACLES
@@ -14,7 +15,7 @@ from erasable.bench._rules import scenario
 from erasable.bench._runs import Runs
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError, StoreError
-from erasable.models import preset
+from erasable.models import SPMClassifier, preset
 
 RULE = "class:3"
 
@@ -142,6 +143,42 @@ def test_a_graph_set_encoder_is_adapted_from_the_model_without(harness, folder, 
     assert len(set((folder / "weights").iterdir()) - before) == 1  # the base was there
     found = harness.cell(Cell("gnn", get_method("deletion"), RULE, 0)).result
     assert found["compare"]["values"]["ua"] == 1.0
+
+
+@pytest.mark.parametrize("kind", sorted(READINGS))
+def test_another_reading_has_the_weights_and_the_rows_of_the_prototypes(harness, folder, kind):
+    spm = harness.original("spm", 0).models["spm"]
+    before = set((folder / "weights").iterdir())
+    other = harness.original("readings", 0).models[kind]
+    assert set((folder / "weights").iterdir()) == before  # nothing was trained
+    assert other.weights_digest == spm.weights_digest
+    assert other.memory.digest == spm.memory.digest
+    assert (spm.reduction, other.reduction) == ("prototypes", READINGS[kind])
+
+
+@pytest.mark.parametrize("kind", sorted(READINGS))
+def test_another_reading_is_compared_with_oracles_that_are_read_alike(harness, data, kind):
+    run = harness.cell(Cell(kind, get_method("deletion"), RULE, 0))
+    assert run.result["compare"]["values"]["ua"] == 1.0
+    oracle = harness.oracle_predictions(kind, RULE, 0)
+    rows = harness.parts(harness.scenario(RULE, 0))[1]
+    alone = SPMClassifier(**preset("tiny", (1, 8, 8)), random_state=ORACLES)
+    alone.fit(rows.X, rows.y, ids=rows.ids).set_params(reduction=READINGS[kind])
+    expected = alone.predict_log_proba(data.test.X, classes=harness.classes)
+    np.testing.assert_allclose(np.exp(oracle.test), np.exp(expected), atol=1e-6)
+
+
+def test_a_training_is_encoded_once_for_all_of_its_readings(harness, monkeypatch):
+    calls = []
+    embed = SPMClassifier.embed
+
+    def counted(model, X, **more):
+        calls.append(len(X))
+        return embed(model, X, **more)
+
+    monkeypatch.setattr(SPMClassifier, "embed", counted)
+    harness.oracle("readings", "class:5", 0)
+    assert calls == [len(harness.train), len(harness.test)]
 
 
 @pytest.mark.parametrize("kind", ["parametric", "spm", "sisa"])

@@ -1,12 +1,16 @@
 """Tables of the unlearning benchmark on a few digits."""
 
 import copy
+import itertools
+import math
 import shutil
 import statistics
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from erasable.baselines import get_method
 from erasable.bench import _tune
@@ -33,7 +37,7 @@ from erasable.bench._unlearning import (
     tuned_fact,
     unlearning_document,
 )
-from erasable.bench._unlearning_figures import along, unlearning_pictures
+from erasable.bench._unlearning_figures import along, labels_apart, unlearning_pictures
 from erasable.bench._unlearning_sheets import best_edit, unlearning_sheet
 from erasable.data import Dataset, load_dataset
 from erasable.errors import ArgumentError, StateError
@@ -524,6 +528,31 @@ def test_a_page_names_the_level_of_what_it_shows_and_nothing_else():
     assert "SISA" not in graphs
     assert "`exact` for SISA" in introduction([("sisa", "deletion")])
     assert "Level of forgetting" not in introduction([("parametric", "ga")])
+
+
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1, max_size=9),
+        st.tuples(st.floats(0.01, 100), st.floats(0.1, 90)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_labels_of_the_picture_of_time_do_not_overlap(points):
+    labels = labels_apart(points)
+    line = 0.045 * max(gap for _, gap in points.values())
+    spans = {
+        name: (math.log10(place), math.log10(place) + 0.035 * len(name), height)
+        for name, (place, height) in labels.items()
+    }
+    for (left, right, height), (start, end, other) in itertools.combinations(spans.values(), 2):
+        is_beside = right <= start or end <= left
+        assert is_beside or abs(height - other) >= line * (1 - 1e-9)
+    assert all(height >= points[name][1] for name, (_, height) in labels.items())
+
+
+def test_a_label_with_room_stands_beside_its_point():
+    assert labels_apart({"a": (1.0, 5.0), "b": (10.0, 5.0)})["a"][1] == 5.0
 
 
 # -- forms ----------------------------------------------------------------------------------------

@@ -74,6 +74,17 @@ def test_the_graph_encoder(run):
     assert "with a graph set encoder" in out
 
 
+def test_the_same_weights_read_in_other_ways(run):
+    words = ("--seeds", 1, "--classes", 1, "--halves", 0, "--published", "--method", "mute")
+    kinds = ("--kind", "spm_gaussian", "--kind", "spm", "--kind", "spm_neighbours")
+    code, out, _ = run("tables", "cls_cifar", *SMALL, *words, *kinds)
+    assert code == 0
+    places = [out.index(f"{name}: Deletion") for name in ("SPM", "SPM by neighbours")]
+    assert places == sorted(places)
+    assert "SPM by gaussian: Deletion" in out
+    assert "KNN" not in out
+
+
 def test_a_folder_in_the_layout_of_imagenet(run, tmp_path):
     rng = np.random.default_rng(0)
     for place, label in enumerate(("n01440764", "n02102040", "n02979186")):

@@ -34,6 +34,7 @@ from erasable.bench._tune import trials_left, tune
 from erasable.bench._unlearning import (
     DELETIONS,
     EDITS,
+    EVERY_DELETION,
     Compared,
     Group,
     class_groups,
@@ -49,6 +50,7 @@ from erasable.bench._votes_page import votes_page
 __all__ = [
     "DELETIONS",
     "EDITS",
+    "EVERY_DELETION",
     "FORMS",
     "Answers",
     "Cell",

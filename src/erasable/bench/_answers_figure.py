@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.bench._document import Picture
+from erasable.bench._families import READINGS
 from erasable.bench._figures import as_png, pyplot
 from erasable.bench._grid import Found
 from erasable.bench._runs import Run
@@ -31,7 +32,8 @@ def answers(found: Found) -> dict[str, Answers]:
     """
     shown: dict[str, Answers] = {}
     best = best_edit(found)
-    for kind in [kind for kind in ("parametric", "spm", "gnn") if kind in found.untouched]:
+    kinds = ("parametric", "spm", *READINGS, "gnn")
+    for kind in [kind for kind in kinds if kind in found.untouched]:
         chosen = [(kind, "deletion"), *([MUTED, best] if kind == "parametric" else [])]
         oracle = _shares(_told(found.untouched[kind]), "oracle")
         if not oracle or len(next(iter(oracle.values()))) > _MOST:

@@ -1,5 +1,6 @@
 """Models that share one training: what is trained, and in which ways it is then read."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,16 @@ SISA = {"shards": 5, "slices": 2}
 NEIGHBOURS = 50
 """Neighbours that vote, of a reading by nearest neighbours."""
 
+READINGS = {"spm_neighbours": "neighbours", "spm_gaussian": "gaussian"}
+"""Kinds that are a semi-parametric model read otherwise than by prototypes, and how."""
+
 
 def family_settings(family: str, scale: str) -> dict[str, Any]:
     """Return what a family's models depend on, besides the preset's parameters."""
     settings: dict[str, dict[str, Any]] = {
         "twin": {"k": NEIGHBOURS},
         "spm": {},
+        "readings": {"reductions": READINGS, "k": SPMClassifier().k},
         "gnn": {"graph": list(GRAPH[scale]), "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR},
         "sisa": {**SISA},
     }
@@ -97,6 +102,16 @@ def _spm(training: Training) -> Trained:
     return Trained({"spm": model}, seconds_spent(training.checkpoints("spm")))
 
 
+def _readings(training: Training) -> Trained:
+    """Read the semi-parametric model of the same rows and seed in other ways: one memory."""
+    base = _spm(training)
+    models = {
+        kind: copy.copy(base.models["spm"]).set_params(reduction=reduction)
+        for kind, reduction in READINGS.items()
+    }
+    return Trained(models, base.seconds)
+
+
 def _gnn(training: Training) -> Trained:
     """Adapt the semi-parametric model of the same rows and seed to a graph set encoder."""
     base = _spm(training)
@@ -147,12 +162,20 @@ def _adapted(training: Training, family: str, *, epochs: int) -> dict[str, Any]:
 FAMILIES: dict[str, Callable[[Training], Trained]] = {
     "twin": _twin,
     "spm": _spm,
+    "readings": _readings,
     "gnn": _gnn,
     "sisa": _sisa,
 }
 """From a training to its models, by family."""
 
-KINDS = {"parametric": "twin", "knn": "twin", "spm": "spm", "gnn": "gnn", "sisa": "sisa"}
+KINDS = {
+    "parametric": "twin",
+    "knn": "twin",
+    "spm": "spm",
+    **dict.fromkeys(READINGS, "readings"),
+    "gnn": "gnn",
+    "sisa": "sisa",
+}
 """The family of each kind of model."""
 
 

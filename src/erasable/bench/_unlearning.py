@@ -11,6 +11,7 @@ import numpy as np
 
 from erasable.baselines import Method, get_method
 from erasable.bench._document import Document, origin
+from erasable.bench._families import READINGS
 from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._grid import Found, Plan, run_plan
 from erasable.bench._harness import Cell, Harness
@@ -34,7 +35,10 @@ EDITS = ("mute", "ga", "ft", "iu", "be", "bs", "l1_sparse", "salun", "munba")
 """Methods that edit weights, in the order of the tables."""
 
 DELETIONS = ("knn", "spm", "sisa")
-"""Kinds of models that forget by deletion."""
+"""Kinds of models that forget by deletion, in the order of the tables."""
+
+EVERY_DELETION = ("knn", "spm", *READINGS, "sisa")
+"""The same with those that a table has only if it is asked for them."""
 
 _IMAGENET = 1000
 

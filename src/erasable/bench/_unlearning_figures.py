@@ -16,6 +16,8 @@ COLOURS = {
     "parametric": "#8a6d3b",
     "knn": "#2f855a",
     "spm": "#2b6cb0",
+    "spm_neighbours": "#4299e1",
+    "spm_gaussian": "#1a365d",
     "gnn": "#6b46c1",
     "sisa": "#b83280",
 }
@@ -23,9 +25,11 @@ COLOURS = {
 _ORACLE = "#2d3748"
 
 _BESIDE, _FARTHER, _HEADROOM = 1.12, 1.7, 1.08
-_LINE, _WORD, _NEAR_ENOUGH = 0.045, 0.22, 0.01
-"""Height of a line of text and width of a word, as shares of the largest gap and in powers of ten;
-and how far a label may be from its point without a line to it."""
+"""How far right of its point a label stands, if there is room and if not, as factors; and how much
+more than the largest gap is shown."""
+_LINE, _LETTER, _DOT = 0.045, 0.035, 0.04
+"""Height of a line of text, as a share of the largest gap; width of a letter and half of that of a
+point, in powers of ten."""
 
 _SHORT = 3
 """Letters of a label that fit under a point; longer ones are turned."""
@@ -98,19 +102,21 @@ def _draw_time(axis: Any, found: Found) -> None:
         key: statistics.median(run.result["seconds"] for run in _scored(found.cells[key]))
         for key in means
     }
-    heights = _apart({key: (math.log10(times[key]), means[key]) for key in means})
+    labels = labels_apart({_name(key): (times[key], means[key]) for key in means})
     for key, gap in means.items():
         colour = COLOURS.get(key[0])
         axis.plot(times[key], gap, "o", color=colour, markersize=7)
-        is_moved = abs(heights[key] - gap) > _NEAR_ENOUGH * max(means.values())
-        line = {"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkB": 4} if is_moved else None
+        place, height = labels[_name(key)]
+        is_moved = height != gap
         axis.annotate(
             _name(key),
             (times[key], gap),
-            xytext=(times[key] * (_FARTHER if is_moved else _BESIDE), heights[key]),
+            xytext=(place, height),
             va="center",
             size=7,
-            arrowprops=line,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkB": 4}
+            if is_moved
+            else None,
         )
     for kind, runs in found.oracles.items():
         seconds = statistics.median(run.result["seconds"] for run in runs)
@@ -119,27 +125,41 @@ def _draw_time(axis: Any, found: Found) -> None:
     axis.set_xscale("log")
     axis.minorticks_off()
     floors = [statistics.fmean(_floor(found, kind)) for kind in found.oracles]
-    axis.set_ylim(0, _HEADROOM * max([*heights.values(), *floors]))
+    tops = [height for _, height in labels.values()]
+    axis.set_ylim(0, _HEADROOM * max([*tops, *floors]))
     axis.set_xlabel("seconds")
     axis.set_ylabel("PG_H, % of test images")
     axis.grid(alpha=0.25)
     axis.margins(x=0.15)
 
 
-def _apart(points: dict[tuple[str, str], tuple[float, float]]) -> dict[tuple[str, str], float]:
-    """Return heights for labels beside points, such that labels of near points do not overlap.
+def labels_apart(points: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Return where labels stand: beside their points, or farther right and higher if need be.
+
+    No label stands on another one or on a point.
 
     Args:
-        points: Place (log of seconds, gap) by key.
+        points: Place (seconds, gap) by label.
     """
-    least = _LINE * max(height for _, height in points.values())
-    placed: list[tuple[float, float]] = []
-    heights: dict[tuple[str, str], float] = {}
-    for key, (right, height) in sorted(points.items(), key=lambda item: item[1][1]):
-        near = [other for place, other in placed if abs(place - right) < _WORD]
-        heights[key] = max([height, *(other + least for other in near)])
-        placed.append((right, heights[key]))
-    return heights
+    line = _LINE * max(gap for _, gap in points.values())
+    places = ((math.log10(seconds), gap) for seconds, gap in points.values())
+    placed = [(place - _DOT, place + _DOT, gap) for place, gap in places]
+    found: dict[str, tuple[float, float]] = {}
+    for label, (seconds, gap) in sorted(points.items(), key=lambda item: item[1][1]):
+        factor, height, width = _BESIDE, gap, _LETTER * len(label)
+        while True:
+            start = math.log10(factor * seconds)
+            met = [
+                other
+                for left, right, other in placed
+                if left < start + width and start < right and other - line < height < other + line
+            ]
+            if not met:
+                break
+            factor, height = _FARTHER, max(met) + line
+        placed.append((start, start + width, height))
+        found[label] = factor * seconds, height
+    return found
 
 
 def _draw_classes(axis: Any, found: Found, classes: Sequence[Any]) -> None:

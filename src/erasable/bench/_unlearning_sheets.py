@@ -28,6 +28,8 @@ KIND_TITLES = {
     "parametric": "Parametric",
     "knn": "KNN",
     "spm": "SPM",
+    "spm_neighbours": "SPM by neighbours",
+    "spm_gaussian": "SPM by gaussian",
     "sisa": "SISA",
     "gnn": "SPM with graph",
 }

@@ -28,7 +28,11 @@ Methods = Annotated[
 ]
 Kinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", help="knn, spm or sisa: forget by deletion; can be repeated."),
+    typer.Option(
+        "--kind",
+        help="What forgets by deletion: knn, spm, sisa, or spm_neighbours, spm_gaussian: the same "
+        "weights as spm, read otherwise; can be repeated; default: the first three.",
+    ),
 ]
 IsTuned = Annotated[
     bool,
@@ -311,14 +315,14 @@ def _chosen(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return methods and kinds in the order of the tables."""
     from erasable.baselines import WeightMethod, methods
-    from erasable.bench import DELETIONS, EDITS
+    from erasable.bench import DELETIONS, EDITS, EVERY_DELETION
 
     others = [name for name, one in methods().items() if issubclass(one, WeightMethod)]
     known = [*EDITS, *(name for name in others if name not in EDITS)]
     _refuse_unknown("methods", method, known)
-    _refuse_unknown("kinds", kind, DELETIONS)
+    _refuse_unknown("kinds", kind, EVERY_DELETION)
     edits = [name for name in known if (name in EDITS if method is None else name in method)]
-    kinds = [name for name in DELETIONS if kind is None or name in kind]
+    kinds = [name for name in EVERY_DELETION if name in (DELETIONS if kind is None else kind)]
     return tuple(edits), tuple(kinds)
 
 
