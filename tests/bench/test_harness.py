@@ -7,7 +7,8 @@ import pytest
 
 from erasable.baselines import get_method
 from erasable.bench._evaluation import Evaluation
-from erasable.bench._families import READINGS
+from erasable.bench._families import READINGS, family_settings
+from erasable.bench._forecast import seconds_left
 from erasable.bench._harness import Cell, Harness
 from erasable.bench._predictions import Predictions, load_predictions, predict_all
 from erasable.bench._references import ORACLES
@@ -149,11 +150,43 @@ def test_a_graph_set_encoder_is_adapted_from_the_model_without(harness, folder, 
 def test_another_reading_has_the_weights_and_the_rows_of_the_prototypes(harness, folder, kind):
     spm = harness.original("spm", 0).models["spm"]
     before = set((folder / "weights").iterdir())
-    other = harness.original("readings", 0).models[kind]
+    other = harness.original(kind, 0).models[kind]
     assert set((folder / "weights").iterdir()) == before  # nothing was trained
     assert other.weights_digest == spm.weights_digest
     assert other.memory.digest == spm.memory.digest
     assert (spm.reduction, other.reduction) == ("prototypes", READINGS[kind])
+
+
+@pytest.mark.parametrize("kind", sorted(READINGS))
+def test_deletion_from_one_reading_leaves_all_originals_whole(harness, kind):
+    kinds = ("spm", *READINGS)
+    originals = [harness.original(name, 0).models[name] for name in kinds]
+    harness.cell(Cell(kind, get_method("deletion"), "class:6", 0))
+    assert [len(model.memory) for model in originals] == [len(harness.train)] * len(kinds)
+
+
+def test_what_runs_of_older_kinds_are_found_by_stays():
+    known = {kind: family_settings(kind, "laptop") for kind in ("twin", "spm", "gnn", "sisa")}
+    assert known == {
+        "twin": {"k": 50},
+        "spm": {},
+        "gnn": {"graph": [1, 512], "encoder_lr_factor": 0.1},
+        "sisa": {"shards": 5, "slices": 2},
+    }
+
+
+def test_a_reading_is_found_by_what_it_depends_on():
+    assert family_settings("spm_neighbours", "tiny") == {"reduction": "neighbours", "k": 256}
+    assert family_settings("spm_gaussian", "tiny") == {"reduction": "gaussian", "shrinkage": 0.1}
+
+
+def test_a_training_that_readings_share_is_forecast_once(harness, monkeypatch):
+    monkeypatch.setattr(harness, "seconds_per_pass", lambda: 1.0)
+    one, both = (
+        seconds_left(harness, [], [(kind, "class:8", [0]) for kind in kinds])
+        for kinds in (("spm",), ("spm", "spm_gaussian"))
+    )
+    assert both - one == pytest.approx(1.0)  # asking two oracles more, not training them
 
 
 @pytest.mark.parametrize("kind", sorted(READINGS))
@@ -166,19 +199,6 @@ def test_another_reading_is_compared_with_oracles_that_are_read_alike(harness, d
     alone.fit(rows.X, rows.y, ids=rows.ids).set_params(reduction=READINGS[kind])
     expected = alone.predict_log_proba(data.test.X, classes=harness.classes)
     np.testing.assert_allclose(np.exp(oracle.test), np.exp(expected), atol=1e-6)
-
-
-def test_a_training_is_encoded_once_for_all_of_its_readings(harness, monkeypatch):
-    calls = []
-    embed = SPMClassifier.embed
-
-    def counted(model, X, **more):
-        calls.append(len(X))
-        return embed(model, X, **more)
-
-    monkeypatch.setattr(SPMClassifier, "embed", counted)
-    harness.oracle("readings", "class:5", 0)
-    assert calls == [len(harness.train), len(harness.test)]
 
 
 @pytest.mark.parametrize("kind", ["parametric", "spm", "sisa"])

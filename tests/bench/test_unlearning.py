@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+import re
 import shutil
 import statistics
 from dataclasses import replace
@@ -37,7 +38,13 @@ from erasable.bench._unlearning import (
     tuned_fact,
     unlearning_document,
 )
-from erasable.bench._unlearning_figures import along, labels_apart, unlearning_pictures
+from erasable.bench._unlearning_figures import (
+    _LETTER,
+    _LINE,
+    along,
+    labels_apart,
+    unlearning_pictures,
+)
 from erasable.bench._unlearning_sheets import best_edit, unlearning_sheet
 from erasable.data import Dataset, load_dataset
 from erasable.errors import ArgumentError, StateError
@@ -530,29 +537,48 @@ def test_a_page_names_the_level_of_what_it_shows_and_nothing_else():
     assert "Level of forgetting" not in introduction([("parametric", "ga")])
 
 
-@given(
-    st.dictionaries(
-        st.text("abc", min_size=1, max_size=9),
-        st.tuples(st.floats(0.01, 100), st.floats(0.1, 90)),
-        min_size=1,
-        max_size=12,
+def test_lines_are_compared_scenario_by_scenario(made):
+    compared, *_ = made
+    ((title, group),) = compared.found.items()
+    alone = " ".join(unlearning_sheet(title, group).notes)
+    assert "error" not in alone  # one seed of one scenario: there is nothing to pair
+    twice = copy.deepcopy(group)
+    for part in (twice.cells, twice.untouched, twice.oracles, twice.floors):
+        for runs in part.values():
+            runs += [
+                replace(run, settings={**run.settings, "rule": "class:9"}) for run in list(runs)
+            ]
+    (note,) = [n for n in unlearning_sheet(title, twice).notes if "scenario by scenario" in n]
+    assert re.search(
+        r"SPM deletion less GA [+-]\d+\.\d\d ± 0\.00 points \(nearer in \d of 2\)", note
     )
+
+
+PLACES = st.tuples(st.floats(0.01, 100), st.floats(0.1, 90))
+
+
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=18), PLACES, min_size=1, max_size=12),
+    st.lists(PLACES, max_size=4),
 )
-def test_labels_of_the_picture_of_time_do_not_overlap(points):
-    labels = labels_apart(points)
-    line = 0.045 * max(gap for _, gap in points.values())
-    spans = {
-        name: (math.log10(place), math.log10(place) + 0.035 * len(name), height)
+def test_labels_of_the_picture_of_time_stand_on_nothing(points, others):
+    labels = labels_apart(points, others=others)
+    line = _LINE * max(gap for _, gap in points.values())
+    spans = [
+        (math.log10(place), math.log10(place) + _LETTER * len(name), height)
         for name, (place, height) in labels.items()
-    }
-    for (left, right, height), (start, end, other) in itertools.combinations(spans.values(), 2):
+    ]
+    dots = [(math.log10(place), math.log10(place), gap) for place, gap in points.values()]
+    dots += [(math.log10(place), math.log10(place), gap) for place, gap in others]
+    pairs = [*itertools.combinations(spans, 2), *itertools.product(spans, dots)]
+    for (left, right, height), (start, end, other) in pairs:
         is_beside = right <= start or end <= left
         assert is_beside or abs(height - other) >= line * (1 - 1e-9)
     assert all(height >= points[name][1] for name, (_, height) in labels.items())
 
 
 def test_a_label_with_room_stands_beside_its_point():
-    assert labels_apart({"a": (1.0, 5.0), "b": (10.0, 5.0)})["a"][1] == 5.0
+    assert labels_apart({"a": (1.0, 5.0), "b": (10.0, 5.0)})["a"] == (1.12, 5.0)
 
 
 # -- forms ----------------------------------------------------------------------------------------

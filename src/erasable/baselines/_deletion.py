@@ -26,11 +26,16 @@ class Deletion(ModelMethod):
                 "for models that read rows; for others choose a method that edits weights."
             )
         model = copy.deepcopy(original)  # for the comparison's sake: deletion itself copies nothing
-        is_relational = getattr(getattr(model, "network_", None), "set_encoder", None) is not None
-        if is_relational:
-            model.predict(retain.X[:2])  # rows are encoded among their neighbours
+        if _is_derived(model):
+            model.predict(retain.X[:2])
         with account.part("edit"):
             model.forget(ids=list(forget.ids))
-            if is_relational:
-                model.predict(retain.X[:2])  # neighbours of what is gone are encoded again
+            if _is_derived(model):
+                model.predict(retain.X[:2])  # what depends on other rows is made again
         return model, {}
+
+
+def _is_derived(model: Any) -> bool:
+    """Return whether answers read more than rows: encodings among neighbours, or a covariance."""
+    is_relational = getattr(getattr(model, "network_", None), "set_encoder", None) is not None
+    return is_relational or getattr(model, "reduction", None) == "gaussian"

@@ -23,7 +23,7 @@ Answers = dict[int, npt.NDArray[Any]]
 def answers(found: Found) -> dict[str, Answers]:
     """Return what oracles and models answer to test images of forgotten classes, by their names.
 
-    Deletion from a memory and muting, which leave the odds between other classes as they were, and
+    Deletion from a memory, muting, which leaves the odds between other classes as they were, and
     the edit that comes nearest to its oracle. Nothing where no whole classes were forgotten, or
     too many to be drawn.
 
@@ -32,7 +32,7 @@ def answers(found: Found) -> dict[str, Answers]:
     """
     shown: dict[str, Answers] = {}
     best = best_edit(found)
-    kinds = ("parametric", "spm", *READINGS, "gnn")
+    kinds = ("parametric", "knn", "spm", *READINGS, "gnn")
     for kind in [kind for kind in kinds if kind in found.untouched]:
         chosen = [(kind, "deletion"), *([MUTED, best] if kind == "parametric" else [])]
         oracle = _shares(_told(found.untouched[kind]), "oracle")
@@ -58,7 +58,7 @@ def answers_picture(shown: dict[str, dict[str, Answers]], classes: Sequence[Any]
         "answers",
         "What is answered (columns) to test images of each forgotten class (rows): oracles, "
         "which never saw the class, beside deletion, muting and the edit with the smallest gap. "
-        "Darker is more often. KNN and SISA are left out.",
+        "Darker is more often. SISA is left out.",
         lambda: _draw(shown, [str(label) for label in classes]),
     )
 

@@ -1,13 +1,14 @@
 """Models that share one training: what is trained, and in which ways it is then read."""
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from erasable.baselines import SISAClassifier
 from erasable.data import Split
+from erasable.memory import SHRINKAGE
 from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier
 from erasable.training import TrainingConfig, seconds_spent
 
@@ -33,11 +34,17 @@ def family_settings(family: str, scale: str) -> dict[str, Any]:
     settings: dict[str, dict[str, Any]] = {
         "twin": {"k": NEIGHBOURS},
         "spm": {},
-        "readings": {"reductions": READINGS, "k": SPMClassifier().k},
+        **{kind: _reading_settings(reduction) for kind, reduction in READINGS.items()},
         "gnn": {"graph": list(GRAPH[scale]), "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR},
         "sisa": {**SISA},
     }
     return settings[family]
+
+
+def _reading_settings(reduction: str) -> dict[str, Any]:
+    """Return what answers depend on, besides the weights and rows of the family ``spm``."""
+    own = {"k": SPMClassifier().k} if reduction == "neighbours" else {"shrinkage": SHRINKAGE}
+    return {"reduction": reduction, **own}
 
 
 @dataclass(frozen=True)
@@ -102,14 +109,10 @@ def _spm(training: Training) -> Trained:
     return Trained({"spm": model}, seconds_spent(training.checkpoints("spm")))
 
 
-def _readings(training: Training) -> Trained:
-    """Read the semi-parametric model of the same rows and seed in other ways: one memory."""
+def _reading(kind: str, training: Training) -> Trained:
+    """Read the semi-parametric model of the same rows and seed in another way."""
     base = _spm(training)
-    models = {
-        kind: copy.copy(base.models["spm"]).set_params(reduction=reduction)
-        for kind, reduction in READINGS.items()
-    }
-    return Trained(models, base.seconds)
+    return Trained({kind: base.models["spm"].set_params(reduction=READINGS[kind])}, base.seconds)
 
 
 def _gnn(training: Training) -> Trained:
@@ -162,7 +165,7 @@ def _adapted(training: Training, family: str, *, epochs: int) -> dict[str, Any]:
 FAMILIES: dict[str, Callable[[Training], Trained]] = {
     "twin": _twin,
     "spm": _spm,
-    "readings": _readings,
+    **{kind: partial(_reading, kind) for kind in READINGS},
     "gnn": _gnn,
     "sisa": _sisa,
 }
@@ -172,7 +175,7 @@ KINDS = {
     "parametric": "twin",
     "knn": "twin",
     "spm": "spm",
-    **dict.fromkeys(READINGS, "readings"),
+    **{kind: kind for kind in READINGS},
     "gnn": "gnn",
     "sisa": "sisa",
 }

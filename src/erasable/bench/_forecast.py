@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from erasable.baselines import Method, SGDMethod
-from erasable.bench._families import KINDS
+from erasable.bench._families import KINDS, READINGS
 from erasable.bench._harness import BUDGETS, Cell, Harness
 from erasable.bench._references import ORACLES
 from erasable.bench._rules import stages
@@ -63,7 +63,7 @@ def _of_cell(harness: Harness, cell: Cell) -> dict[str, float]:
     family = KINDS[cell.kind]
     left = _of_oracle(harness, cell.kind, cell.rule, cell.seed, cell.seed + ORACLES)
     if not harness.has_original(family, cell.seed):
-        left[f"original {family} {cell.seed}"] = float(harness.epochs)
+        left[f"original {_trained(family)} {cell.seed}"] = float(harness.epochs)
     gone = float(harness.scenario(cell.rule, cell.seed).is_forgotten.mean())
     is_trained_again = cell.kind == "sisa"
     edit = (1 - gone) * harness.epochs if is_trained_again else _passes(harness, cell.method, gone)
@@ -79,8 +79,16 @@ def _of_oracle(
     if harness.has_oracle(family, rule, rule_seed, seed):
         return {}
     gone = float(harness.scenario(rule, rule_seed).is_forgotten.mean())
-    passes = (1 - gone) * harness.epochs + _ASKING
-    return {f"oracle {family} {rule} {rule_seed} {seed}": passes}
+    name = f"{rule} {rule_seed} {seed}"
+    return {
+        f"oracle {_trained(family)} {name}": (1 - gone) * harness.epochs,
+        f"answers {family} {name}": _ASKING,
+    }
+
+
+def _trained(family: str) -> str:
+    """Return the family whose training a family's models come from."""
+    return "spm" if family in READINGS else family
 
 
 def _passes(harness: Harness, method: Method, gone: float) -> float:

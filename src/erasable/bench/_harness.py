@@ -28,7 +28,8 @@ class Cell:
     """One method on one scenario.
 
     Attributes:
-        kind: Kind of model: ``parametric``, ``knn``, ``spm``, ``gnn`` or ``sisa``.
+        kind: Kind of model: ``parametric``, ``knn``, ``spm`` or another reading of its weights,
+            ``gnn`` or ``sisa``.
         method: The method with its settings.
         rule: What is forgotten.
         seed: Seed of the original, and of random forget sets.

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from erasable.training import input_shape
 ORACLES = 1000
 """An oracle's seed is its original's and this."""
 
-_HELD = 9
-"""Originals that are held at a time, with their embeddings: three families of three seeds, which
-tables go through rule by rule."""
+_HELD = 15
+"""Originals that are held at a time, with their embeddings: up to five families of three seeds,
+which tables go through rule by rule."""
 
 SCALES = ("tiny", "laptop", "paper")
 """Presets that train."""
@@ -111,7 +111,11 @@ class References:
             if len(self._originals) >= _HELD:
                 oldest = next(iter(self._originals))
                 del self._originals[oldest]
-                self._embedded.pop(oldest, None)
+                self._embedded = {
+                    (kind, own): found
+                    for (kind, own), found in self._embedded.items()
+                    if (KINDS[kind], own) != oldest
+                }
             self._originals[key] = self._make(family, self.train, seed, "original")
         return self._originals[key]
 
@@ -155,7 +159,8 @@ class References:
             made = self._make(family, self.parts(found)[1], seed, f"oracle without {rule}")
             evaluation = self.evaluation(found)
             result: dict[str, Any] = {"seconds": made.seconds, "kinds": {}}
-            for kind, answers in self._answers(made):
+            for kind, model in made.models.items():
+                answers = self.ask(model, None)
                 answers.save(self._predictions(settings, kind))
                 result["kinds"][kind] = {
                     "values": evaluation.values(answers),
@@ -180,8 +185,8 @@ class References:
         if not path.exists():
             made = self._make(family, self.parts(found)[1], seed, f"oracle without {rule}")
             settings = self._oracle_settings(family, found, seed)
-            for name, answers in self._answers(made):
-                answers.save(self._predictions(settings, name))
+            for name, model in made.models.items():
+                self.ask(model, None).save(self._predictions(settings, name))
         return load_predictions(path)
 
     def has_original(self, family: str, seed: int) -> bool:
@@ -205,31 +210,18 @@ class References:
         return min(seconds) * len(self.train) / len(few)
 
     def embedded(self, kind: str, seed: int) -> tuple[Embedded, float]:
-        """Return embeddings of all rows by an original, and how long the training rows took.
-
-        Models of one family have one encoder.
-        """
-        key = KINDS[kind], seed
+        """Return embeddings of all rows by an original, and how long the training rows took."""
+        key = kind, seed
         if key not in self._embedded:
-            self._embedded[key] = self._embed(self.original(*key).models[kind])
+            model = self.original(KINDS[kind], seed).models[kind]
+            start = time.perf_counter()
+            train = model.embed(self.train.X)
+            seconds = time.perf_counter() - start
+            self._embedded[key] = Embedded(train, model.embed(self.test.X)), seconds
         return self._embedded[key]
 
     def ask(self, model: Any, embedded: Embedded | None) -> Predictions:
         return predict_all(model, self.train, self.test, self.classes, embedded=embedded)
-
-    def _answers(self, made: Trained) -> Iterator[tuple[str, Predictions]]:
-        """Ask all models of one training; those that read rows share the embeddings."""
-        embedded: Embedded | None = None
-        for kind, model in made.models.items():
-            if embedded is None and hasattr(model, "memory"):
-                embedded = self._embed(model)[0]
-            yield kind, self.ask(model, embedded)
-
-    def _embed(self, model: Any) -> tuple[Embedded, float]:
-        start = time.perf_counter()
-        train = model.embed(self.train.X)
-        seconds = time.perf_counter() - start
-        return Embedded(train, model.embed(self.test.X)), seconds
 
     def evaluation(self, found: Scenario) -> Evaluation:
         return Evaluation(found, self.train, self.test, self.classes)

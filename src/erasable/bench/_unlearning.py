@@ -243,8 +243,7 @@ def introduction(cells: Iterable[tuple[str, str]]) -> str:
     kept = [KIND_TITLES[kind] for kind in deleted if kind != "sisa"]
     if kept:
         levels.append(
-            f"`memory` for deletion from {' and '.join(kept)} (the weights were trained on all "
-            "rows)"
+            f"`memory` for deletion from {_enumerated(kept)} (the weights were trained on all rows)"
         )
     if "sisa" in deleted:
         levels.append("`exact` for SISA, whose shards are trained again")
@@ -255,6 +254,11 @@ def introduction(cells: Iterable[tuple[str, str]]) -> str:
         "the floor, the gap between two oracles of different seeds. UA is the error rate on the "
         "forget set. Values are mean ± standard deviation over seeds and scenarios."
     )
+
+
+def _enumerated(words: list[str]) -> str:
+    """Return words with commas and a last "and" between them."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def method_facts(cells: dict[tuple[str, str], list[Run]], table: str) -> list[str]:

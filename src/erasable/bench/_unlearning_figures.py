@@ -27,7 +27,7 @@ _ORACLE = "#2d3748"
 _BESIDE, _FARTHER, _HEADROOM = 1.12, 1.7, 1.08
 """How far right of its point a label stands, if there is room and if not, as factors; and how much
 more than the largest gap is shown."""
-_LINE, _LETTER, _DOT = 0.045, 0.035, 0.04
+_LINE, _LETTER, _DOT = 0.045, 0.05, 0.04
 """Height of a line of text, as a share of the largest gap; width of a letter and half of that of a
 point, in powers of ten."""
 
@@ -102,7 +102,16 @@ def _draw_time(axis: Any, found: Found) -> None:
         key: statistics.median(run.result["seconds"] for run in _scored(found.cells[key]))
         for key in means
     }
-    labels = labels_apart({_name(key): (times[key], means[key]) for key in means})
+    oracles = {
+        kind: (
+            statistics.median(run.result["seconds"] for run in runs),
+            statistics.fmean(_floor(found, kind)),
+        )
+        for kind, runs in found.oracles.items()
+    }
+    labels = labels_apart(
+        {_name(key): (times[key], means[key]) for key in means}, others=list(oracles.values())
+    )
     for key, gap in means.items():
         colour = COLOURS.get(key[0])
         axis.plot(times[key], gap, "o", color=colour, markersize=7)
@@ -118,14 +127,12 @@ def _draw_time(axis: Any, found: Found) -> None:
             if is_moved
             else None,
         )
-    for kind, runs in found.oracles.items():
-        seconds = statistics.median(run.result["seconds"] for run in runs)
-        floor = statistics.fmean(_floor(found, kind))
+    for kind, (seconds, floor) in oracles.items():
         axis.plot(seconds, floor, "D", color=COLOURS.get(kind), markersize=5, markerfacecolor="w")
     axis.set_xscale("log")
     axis.minorticks_off()
-    floors = [statistics.fmean(_floor(found, kind)) for kind in found.oracles]
     tops = [height for _, height in labels.values()]
+    floors = [floor for _, floor in oracles.values()]
     axis.set_ylim(0, _HEADROOM * max([*tops, *floors]))
     axis.set_xlabel("seconds")
     axis.set_ylabel("PG_H, % of test images")
@@ -133,16 +140,19 @@ def _draw_time(axis: Any, found: Found) -> None:
     axis.margins(x=0.15)
 
 
-def labels_apart(points: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+def labels_apart(
+    points: dict[str, tuple[float, float]], *, others: Sequence[tuple[float, float]] = ()
+) -> dict[str, tuple[float, float]]:
     """Return where labels stand: beside their points, or farther right and higher if need be.
 
     No label stands on another one or on a point.
 
     Args:
         points: Place (seconds, gap) by label.
+        others: Places of points without a label.
     """
     line = _LINE * max(gap for _, gap in points.values())
-    places = ((math.log10(seconds), gap) for seconds, gap in points.values())
+    places = ((math.log10(seconds), gap) for seconds, gap in (*points.values(), *others))
     placed = [(place - _DOT, place + _DOT, gap) for place, gap in places]
     found: dict[str, tuple[float, float]] = {}
     for label, (seconds, gap) in sorted(points.items(), key=lambda item: item[1][1]):

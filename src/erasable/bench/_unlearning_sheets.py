@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from erasable.bench._grid import Found
+from erasable.bench._paired import difference
 from erasable.bench._paper import PaperRow
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
@@ -74,7 +75,7 @@ def unlearning_sheet(
         header += _PAPER_HEADER
         keys = _keys(found)
         rows = [[*row, *_facing(paper.get(key))] for row, key in zip(rows, keys, strict=True)]
-    notes = [*_headline(found), *_nothing_done(found), *_vacuous(found)]
+    notes = [*_headline(found), *_side_by_side(found), *_nothing_done(found), *_vacuous(found)]
     notes += [*_forgotten(found), *_failures(found)]
     return Sheet(title, header, rows, notes)
 
@@ -364,6 +365,29 @@ def _headline(found: Found) -> list[str]:
         f"SPM deletion: PG_H {_side_of(found, own, best)} the best method that edits weights "
         f"({TITLES.get(best[1], best[1])}), and {speed}{control}. Each is compared with oracles of "
         "its own kind."
+    ]
+
+
+def _side_by_side(found: Found) -> list[str]:
+    """Compare deletions with the best edit and with muting, scenario by scenario."""
+    others = [key for key in (best_edit(found), MUTED) if key is not None and key in found.cells]
+    if not others or _is_blind(found):
+        return []
+    said, by = [], ""
+    for own in [key for key in found.cells if key[1] == "deletion"]:
+        words = []
+        for other in others:
+            one = difference(found, own, other)
+            if one is not None and one.count > 1:
+                by = "seed" if one.is_by_seed else "scenario"
+                words.append(f"{TITLES.get(other[1], other[1])} {one.text()}")
+        if words:
+            said.append(f"{KIND_TITLES[own[0]]} deletion less {', less '.join(words)}")
+    if not said:
+        return []
+    return [
+        f"PG_H beyond the floor of its own kind, {by} by {by}, mean difference ± its standard "
+        f"error: {'; '.join(said)}."
     ]
 
 

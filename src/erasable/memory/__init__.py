@@ -12,7 +12,7 @@ from erasable.memory._difference import (
 )
 from erasable.memory._digest import encode_row, row_lanes
 from erasable.memory._find import Match
-from erasable.memory._gaussian import GaussianFit, GaussianView, SecondMoments
+from erasable.memory._gaussian import SHRINKAGE, GaussianFit, GaussianView, SecondMoments
 from erasable.memory._grid import Grid
 from erasable.memory._kept import compare_codes, compare_moments
 from erasable.memory._keyring import keyring, keys_folder
@@ -39,6 +39,7 @@ __all__ = [
     "CONTENT",
     "GROUP",
     "ID",
+    "SHRINKAGE",
     "ClassGraph",
     "Difference",
     "ExactSearch",
