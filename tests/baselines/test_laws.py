@@ -1,6 +1,7 @@
 """What holds for every method: nothing to do changes nothing, and the original is never touched."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from erasable.baselines import (
     register_method,
     unlearn,
 )
+from erasable.data import load_digits
 from erasable.errors import ArgumentError, RowIdError
 from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier
 from erasable.weights import weights_digest
@@ -336,3 +338,17 @@ def test_both_sets_count_for_the_budget_of_a_bargain(problem):
         "munba", problem.network, forget=half[0], retain=half[1], budget=Budget(passes=1)
     )
     assert found.figures["epochs"] == 1
+
+
+@pytest.mark.parametrize(("reduction", "fits"), [("gaussian", 2), ("prototypes", 0)])
+def test_the_time_of_deletion_counts_a_fit_that_it_makes_necessary(reduction, fits, monkeypatch):
+    train, _ = load_digits()
+    rows = train.take(range(200))
+    model = SPMClassifier(encoder="identity", epochs=0, reduction=reduction, random_state=0)
+    model.fit(rows.X.reshape(200, -1), rows.y, ids=rows.ids)
+    flat = replace(rows, X=rows.X.reshape(200, -1))
+    asked = []
+    predict = SPMClassifier.predict
+    monkeypatch.setattr(SPMClassifier, "predict", lambda m, X: asked.append(X) or predict(m, X))
+    unlearn("deletion", model, forget=flat.take([0]), retain=flat.take(range(1, 200)))
+    assert len(asked) == fits  # once before, so that only what the deletion costs is counted
