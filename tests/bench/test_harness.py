@@ -291,6 +291,19 @@ def test_labels_are_not_smoothed_whatever_the_preset_says(data, tmp_path):
     assert smooth.settings("original", "spm", 0)["parameters"]["label_smoothing"] == 0.1
 
 
+def test_options_of_the_encoder_stand_beside_the_presets_and_set_runs_apart(data, tmp_path):
+    plain = Harness(data, scale="tiny", runs=Runs(tmp_path))
+    half = Harness(
+        data, scale="tiny", runs=Runs(tmp_path), encoder_options={"precision": "bfloat16"}
+    )
+    assert half.encoder_options == {**plain.encoder_options, "precision": "bfloat16"}
+    assert half.original_run("parametric", 0) != plain.original_run("parametric", 0)
+    networks = [
+        one.original("twin", 0).models["parametric"].network_.encoder for one in (plain, half)
+    ]
+    assert [one.options()["precision"] for one in networks] == ["float32", "bfloat16"]
+
+
 # -- predictions and metrics ----------------------------------------------------------------------
 
 

@@ -171,6 +171,29 @@ def test_labels_are_smoothed_and_halves_left_out_on_request(run, tmp_path):
     assert "5 classes forgotten" not in page.read_text()
 
 
+def test_the_encoder_of_all_networks_has_the_options_asked_for(run, tmp_path):
+    page, pack = tmp_path / "page.md", tmp_path / "pack.npz"
+    own = ("--encoder-option", "width=0.05", "--encoder-option", "precision=bfloat16")
+    words = ("--classes", 1, "--halves", 0, *own, "--out", page)
+    code, _, _ = run("tables", "cls_cifar", *FEW, *words)
+    assert code == 0
+    expected = "Preset: tiny; label smoothing 0; encoder fast_cnn, precision bfloat16, width 0.05"
+    assert expected in page.read_text()
+    code, _, _ = run("bench", "pack", *SMALL, "--rule", "class:3", *own, "--out", pack)
+    assert code == 0
+    assert load_pack(pack).record["encoder_options"] == {"width": 0.05, "precision": "bfloat16"}
+
+
+def test_a_wrong_option_of_the_encoder_is_told_before_anything_is_trained(run):
+    words = ("--classes", 1, "--halves", 0, "--encoder-option")
+    code, _, err = run("tables", "cls_cifar", *FEW, *words, "width")
+    assert code == 1
+    assert "Expected --encoder-option NAME=VALUE, but got 'width'." in err
+    code, _, err = run("tables", "cls_cifar", *FEW, *words, "breadth=2")
+    assert code == 1
+    assert "Expected options of the encoder 'fast_cnn'" in err
+
+
 def test_muting_single_rows_is_refused(run):
     code, _, err = run("tables", "cls_random", *SMALL, "--method", "mute")
     assert code == 1

@@ -36,7 +36,7 @@ OPTIONS = {
     "random_features": {"dim": 9, "gamma": 0.3},
     "mlp": {"hidden": [7, 5], "dim": 6},
     "small_cnn": {"widths": [4, 3], "dim": 5},
-    "fast_cnn": {"width": 0.05, "dim": 5},
+    "fast_cnn": {"width": 0.05, "dim": 5, "precision": "bfloat16"},
     "resnet18": {"stem": "cifar", "width": 2, "dim": 5},
 }
 CONVOLUTIONAL = ("small_cnn", "fast_cnn", "resnet18")

@@ -126,14 +126,21 @@ def origin(runs: Sequence[Run], command: str) -> list[str]:
         f"Command: {command}",
         f"Data: {data['name']}; digests of training and test rows "
         f"{data['train_contents'][:16]} and {data['test_contents'][:16]}",
-        f"Preset: {runs[0].settings['preset']}{_smoothing(runs[0].settings)}",
+        f"Preset: {runs[0].settings['preset']}{_parameters(runs[0].settings)}",
         f"Seeds: {', '.join(map(str, seeds))}",
         *(f"Machine: {name}" for name in machines(run.machine for run in runs)),
         f"Wall time: {sum(run.seconds for run in runs) / 60:.0f} minutes",
     ]
 
 
-def _smoothing(settings: dict[str, Any]) -> str:
-    """Say how labels were smoothed, where a run knows."""
-    found = settings.get("parameters", {}).get("label_smoothing")
-    return "" if found is None else f"; label smoothing {found:g}"
+def _parameters(settings: dict[str, Any]) -> str:
+    """Say how labels were smoothed, and what the encoder is, where a run knows."""
+    found = settings.get("parameters", {})
+    words = []
+    if found.get("label_smoothing") is not None:
+        words.append(f"; label smoothing {found['label_smoothing']:g}")
+    if found.get("encoder") is not None:
+        options = found.get("encoder_options") or {}
+        words.append(f"; encoder {found['encoder']}")
+        words += [f", {name} {value}" for name, value in sorted(options.items())]
+    return "".join(words)

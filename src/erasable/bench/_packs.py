@@ -35,7 +35,7 @@ class Pack:
 
     Attributes:
         record: Data set, forget rule and its digest, kind of model, seeds of the oracles, label
-            smoothing, digest of the test ids.
+            smoothing, options of the encoder, digest of the test ids.
         classes: Columns of the probabilities.
         oracles: Probabilities of each oracle for each test row, float16, (oracles, rows, classes).
     """
@@ -110,6 +110,7 @@ def make_pack(
         "test_ids": ids_digest(harness.test.ids),
         "preset": harness.scale,
         "label_smoothing": harness.label_smoothing,
+        "encoder_options": harness.encoder_options,
     }
     return Pack(record, harness.classes, np.stack(oracles))
 

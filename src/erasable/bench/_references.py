@@ -41,6 +41,7 @@ class References:
         runs: Where finished runs, weights and predictions are kept.
         label_smoothing: Instead of the preset's, and by default none: smoothing trains all wrong
             classes to be equally wrong, and one of them is the answer once a class is gone.
+        encoder_options: Options of the encoder besides the preset's, and instead of them.
         say: Where remarks on the progress go.
         verbose: Show progress bars.
     """
@@ -52,6 +53,7 @@ class References:
         scale: str,
         runs: Runs,
         label_smoothing: float = 0.0,
+        encoder_options: dict[str, Any] | None = None,
         say: Say = lambda _: None,
         verbose: bool = False,
     ) -> None:
@@ -64,6 +66,9 @@ class References:
         found = preset(scale, input_shape(data.train.X))
         self.label_smoothing = float(label_smoothing)
         self._parameters = {**found, "label_smoothing": self.label_smoothing}
+        if encoder_options:
+            own = found.get("encoder_options") or {}
+            self._parameters["encoder_options"] = {**own, **encoder_options}
         self.classes: list[Any] = sorted(set(data.train.y.tolist()))
         self._originals: dict[tuple[str, int], Trained] = {}
         self._embedded: dict[tuple[str, int], tuple[Embedded, float]] = {}
@@ -83,6 +88,11 @@ class References:
     def epochs(self) -> int:
         """Epochs of a training."""
         return int(self._parameters["epochs"])
+
+    @property
+    def encoder_options(self) -> dict[str, Any]:
+        """Options of the encoder, the preset's and others."""
+        return dict(self._parameters.get("encoder_options") or {})
 
     def scenario(self, rule: str, seed: int) -> Scenario:
         """Return what a rule forgets."""

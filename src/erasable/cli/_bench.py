@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from erasable.cli._common import AsJson, emit, require_file, say
+from erasable.cli._common import AsJson, EncoderOption, emit, require_file, say
 from erasable.cli._tables import Data, RunsFolder, Scale, Smoothing
 from erasable.cli._unlearning import open_harness
 
@@ -37,6 +37,7 @@ def tune(
     scale: Scale = "laptop",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the original.")] = 0,
     label_smoothing: Smoothing = 0.0,
+    encoder_option: EncoderOption = None,
     runs: RunsFolder = Path("out/runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +50,9 @@ def tune(
     from erasable.bench import say_left, seconds_left, trials_left, tuning_of
     from erasable.bench import tune as search
 
-    harness = open_harness(data, None, scale, label_smoothing, runs, is_quiet=as_json)
+    harness = open_harness(
+        data, None, scale, label_smoothing, encoder_option, runs, is_quiet=as_json
+    )
     rule = tuning_of(harness.classes, "")[0] if rule is None else rule
     trials, _ = trials_left(harness, method, rule=rule, kind=kind, seed=seed)
     say_left(seconds_left(harness, trials, []), say)
@@ -70,6 +73,7 @@ def pack(
         int, typer.Option(min=1, help="Number of oracles; two for 1, as in a table of one seed.")
     ] = 3,
     label_smoothing: Smoothing = 0.0,
+    encoder_option: EncoderOption = None,
     runs: RunsFolder = Path("out/runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +86,9 @@ def pack(
     from erasable.bench import make_pack
 
     require_file(out)
-    harness = open_harness(data, None, scale, label_smoothing, runs, is_quiet=as_json)
+    harness = open_harness(
+        data, None, scale, label_smoothing, encoder_option, runs, is_quiet=as_json
+    )
     made = make_pack(harness, kind, rule, list(range(seeds)), say=say)
     made.save(out)
     size = out.stat().st_size

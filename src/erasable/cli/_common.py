@@ -37,6 +37,14 @@ Groups = Annotated[
 Classes = Annotated[
     list[str] | None, typer.Option("--class", metavar="CLASS", help="A class; can be repeated.")
 ]
+EncoderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder-option",
+        metavar="NAME=VALUE",
+        help="Option of the encoder, such as resolution=160 or width=0.25; repeatable.",
+    ),
+]
 ReadReduction = Annotated[
     str | None,
     typer.Option(
@@ -208,3 +216,23 @@ def readings(word: str) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def encoder_options(words: list[str] | None) -> dict[str, Any] | None:
+    """Return options of an encoder from words such as ``resolution=160``; None if there are none.
+
+    Args:
+        words: What was given on the command line.
+    """
+    if not words:
+        return None
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ArgumentError(f"Expected --encoder-option NAME=VALUE, but got {word!r}.")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found

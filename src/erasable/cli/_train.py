@@ -1,13 +1,21 @@
 """``erasable train``."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, chosen, emit, is_arrays, read_rows, say
+from erasable.cli._common import (
+    AsJson,
+    EncoderOption,
+    chosen,
+    emit,
+    encoder_options,
+    is_arrays,
+    read_rows,
+    say,
+)
 from erasable.cli._train_generator import train_generator
 from erasable.errors import ArgumentError
 
@@ -65,13 +73,7 @@ def train(
             "efficientnet_lite0, 1 or 2, which come pretrained."
         ),
     ] = None,
-    encoder_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Option of the encoder, such as resolution=160; repeatable.",
-        ),
-    ] = None,
+    encoder_option: EncoderOption = None,
     embedding_cache: Annotated[
         Path | None,
         typer.Option(help="Folder to keep embeddings in, if nothing is trained (--epochs 0)."),
@@ -196,7 +198,7 @@ def train(
     partial = whole.with_name(whole.name + ".partial")
     rows, held_out, record = _rows(data, data_option, test)
     settings = {} if preset is None else _preset(preset, rows)
-    given_options = _options(encoder_option)
+    given_options = encoder_options(encoder_option)
     given: dict[str, Any] = {
         "encoder": encoder,
         "encoder_options": given_options,
@@ -300,22 +302,6 @@ def _preset(name: str, rows: "Arrays") -> dict[str, Any]:
     from erasable.training import input_shape
 
     return preset(name, input_shape(rows.X))
-
-
-def _options(words: list[str] | None) -> dict[str, Any] | None:
-    """Return options of an encoder from words such as ``resolution=160``."""
-    if not words:
-        return None
-    found: dict[str, Any] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise ArgumentError(f"Expected --encoder-option NAME=VALUE, but got {word!r}.")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
 
 
 def _new(kind: str, **options: Any) -> "MemoryClassifier":

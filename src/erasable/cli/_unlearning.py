@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, emit, require_file, say
+from erasable.cli._common import (
+    AsJson,
+    EncoderOption,
+    emit,
+    encoder_options,
+    require_file,
+    say,
+)
 from erasable.cli._tables import (
     Data,
     Outs,
@@ -69,6 +76,7 @@ def cls_cifar(
     kind: Kinds = None,
     tune: IsTuned = True,
     label_smoothing: Smoothing = 0.0,
+    encoder_option: EncoderOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -84,7 +92,9 @@ def cls_cifar(
 
     chosen, is_paper = _chosen(method, kind), scale == "paper"
     single = classes if classes is not None else 0 if is_paper else 3
-    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
+    harness = _harness(
+        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    )
     groups = class_groups(
         harness.classes,
         single=single or None,
@@ -107,6 +117,7 @@ def cls_random(
     kind: Kinds = None,
     tune: IsTuned = True,
     label_smoothing: Smoothing = 0.0,
+    encoder_option: EncoderOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -127,7 +138,9 @@ def cls_random(
             f"Expected methods that forget single rows, but {listing(unable)} only forget whole "
             "classes."
         )
-    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
+    harness = _harness(
+        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    )
     groups = random_groups(share or [10, 50], is_cifar=harness.data_name == "cifar10")
     count = seeds or (10 if scale == "paper" else 3)
     _run(harness, groups, count, chosen, out, is_tuned=tune, as_json=as_json)
@@ -142,6 +155,7 @@ def cls_imagenet(
     kind: Kinds = None,
     tune: IsTuned = False,
     label_smoothing: Smoothing = 0.0,
+    encoder_option: EncoderOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     resolution: Resolution = None,
@@ -157,7 +171,9 @@ def cls_imagenet(
     from erasable.bench import imagenet_groups
 
     chosen = _chosen(method, kind)
-    harness = _harness(data, resolution, scale, label_smoothing, runs, out, is_quiet=as_json)
+    harness = _harness(
+        data, resolution, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    )
     groups = imagenet_groups(harness.classes, single=classes)
     _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
 
@@ -167,6 +183,7 @@ def gnn(
     scale: Scale = "laptop",
     seeds: Seeds = 3,
     label_smoothing: Smoothing = 0.0,
+    encoder_option: EncoderOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -186,7 +203,9 @@ def gnn(
         unlearning_document,
     )
 
-    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
+    harness = _harness(
+        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    )
     one = class_groups(harness.classes, single=1, is_cifar=False)[0]
     made = run_unlearning(
         harness,
@@ -215,6 +234,7 @@ def sequence(
     kind: Kinds = None,
     tune: IsTuned = True,
     label_smoothing: Smoothing = 0.0,
+    encoder_option: EncoderOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -229,7 +249,9 @@ def sequence(
     from erasable.bench import default_sequence, run_sequence, sequence_document, tuning_of
 
     edits, kinds = _chosen(method, kind)
-    harness = _harness(data, None, scale, label_smoothing, runs, out, is_quiet=as_json)
+    harness = _harness(
+        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    )
     requests = rule or default_sequence(harness.classes)
     made = run_sequence(
         harness,
@@ -337,6 +359,7 @@ def _harness(
     resolution: int | None,
     scale: str,
     label_smoothing: float,
+    encoder_option: list[str] | None,
     runs: Path,
     out: list[Path] | None,
     *,
@@ -347,7 +370,9 @@ def _harness(
     for path in out or []:
         require_file(path)
         require_form(path)
-    return open_harness(data, resolution, scale, label_smoothing, runs, is_quiet=is_quiet)
+    return open_harness(
+        data, resolution, scale, label_smoothing, encoder_option, runs, is_quiet=is_quiet
+    )
 
 
 def open_harness(
@@ -355,6 +380,7 @@ def open_harness(
     resolution: int | None,
     scale: str,
     label_smoothing: float,
+    encoder_option: list[str] | None,
     runs: Path,
     *,
     is_quiet: bool,
@@ -368,6 +394,7 @@ def open_harness(
         scale=scale,
         runs=Runs(runs),
         label_smoothing=label_smoothing,
+        encoder_options=encoder_options(encoder_option),
         say=say,
         verbose=not is_quiet,
     )
