@@ -73,6 +73,7 @@ tables: $(STAMP)  ## Run the experiments of docs/results (hours; interrupted, it
 	  --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-share.md
 
 KEPT := --preset laptop --runs $(RESULTS)/runs
+NARROW := --encoder-option width=0.25 --encoder-option precision=bfloat16
 DELETIONS := --method mute --kind knn --kind spm --published
 READINGS := --kind knn --kind spm --kind spm_neighbours --kind spm_gaussian
 
@@ -89,8 +90,8 @@ unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hour
 	@$(TABLES) tradeoff --data fashion-mnist --public mnist $(KEPT) --out $(RESULTS)/fashion-mnist-tradeoff.md
 	@$(TABLES) sequence --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-sequence.md
 	@$(TABLES) gnn --data fashion-mnist $(KEPT) --out $(RESULTS)/fashion-mnist-gnn.md
-	@$(TABLES) cls_random --data cifar10 --share 10 --seeds 1 $(KEPT) --out $(RESULTS)/cifar10-random.md --out $(RESULTS)/cifar10-random.csv
-	@$(TABLES) cls_cifar --data cifar10 --seeds 1 $(KEPT) --out $(RESULTS)/cifar10-classes.md --out $(RESULTS)/cifar10-classes.csv
+	@$(TABLES) cls_cifar --data cifar10 $(NARROW) $(KEPT) --out $(RESULTS)/cifar10-classes.md --out $(RESULTS)/cifar10-classes.csv
+	@$(TABLES) cls_random --data cifar10 --share 10 $(NARROW) $(KEPT) --out $(RESULTS)/cifar10-random.md --out $(RESULTS)/cifar10-random.csv
 
 generation: $(STAMP)  ## Run the experiments on generation of docs/results (many hours; interrupted, it goes on)
 	@$(TABLES) std_ddpm --data mnist $(KEPT) --out $(RESULTS)/mnist-generation.md
