@@ -51,7 +51,12 @@ def tune(
     from erasable.bench import tune as search
 
     harness = open_harness(
-        data, None, scale, label_smoothing, encoder_option, runs, is_quiet=as_json
+        data,
+        scale=scale,
+        label_smoothing=label_smoothing,
+        encoder_option=encoder_option,
+        runs=runs,
+        is_quiet=as_json,
     )
     rule = tuning_of(harness.classes, "")[0] if rule is None else rule
     trials, _ = trials_left(harness, method, rule=rule, kind=kind, seed=seed)
@@ -87,7 +92,12 @@ def pack(
 
     require_file(out)
     harness = open_harness(
-        data, None, scale, label_smoothing, encoder_option, runs, is_quiet=as_json
+        data,
+        scale=scale,
+        label_smoothing=label_smoothing,
+        encoder_option=encoder_option,
+        runs=runs,
+        is_quiet=as_json,
     )
     made = make_pack(harness, kind, rule, list(range(seeds)), say=say)
     made.save(out)

@@ -92,8 +92,14 @@ def cls_cifar(
 
     chosen, is_paper = _chosen(method, kind), scale == "paper"
     single = classes if classes is not None else 0 if is_paper else 3
-    harness = _harness(
-        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    harness = open_harness(
+        data,
+        scale=scale,
+        label_smoothing=label_smoothing,
+        encoder_option=encoder_option,
+        runs=runs,
+        out=out,
+        is_quiet=as_json,
     )
     groups = class_groups(
         harness.classes,
@@ -138,8 +144,14 @@ def cls_random(
             f"Expected methods that forget single rows, but {listing(unable)} only forget whole "
             "classes."
         )
-    harness = _harness(
-        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    harness = open_harness(
+        data,
+        scale=scale,
+        label_smoothing=label_smoothing,
+        encoder_option=encoder_option,
+        runs=runs,
+        out=out,
+        is_quiet=as_json,
     )
     groups = random_groups(share or [10, 50], is_cifar=harness.data_name == "cifar10")
     count = seeds or (10 if scale == "paper" else 3)
@@ -171,8 +183,15 @@ def cls_imagenet(
     from erasable.bench import imagenet_groups
 
     chosen = _chosen(method, kind)
-    harness = _harness(
-        data, resolution, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    harness = open_harness(
+        data,
+        resolution=resolution,
+        scale=scale,
+        label_smoothing=label_smoothing,
+        encoder_option=encoder_option,
+        runs=runs,
+        out=out,
+        is_quiet=as_json,
     )
     groups = imagenet_groups(harness.classes, single=classes)
     _run(harness, groups, seeds, chosen, out, is_tuned=tune, as_json=as_json)
@@ -203,8 +222,14 @@ def gnn(
         unlearning_document,
     )
 
-    harness = _harness(
-        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    harness = open_harness(
+        data,
+        scale=scale,
+        label_smoothing=label_smoothing,
+        encoder_option=encoder_option,
+        runs=runs,
+        out=out,
+        is_quiet=as_json,
     )
     one = class_groups(harness.classes, single=1, is_cifar=False)[0]
     made = run_unlearning(
@@ -249,8 +274,14 @@ def sequence(
     from erasable.bench import default_sequence, run_sequence, sequence_document, tuning_of
 
     edits, kinds = _chosen(method, kind)
-    harness = _harness(
-        data, None, scale, label_smoothing, encoder_option, runs, out, is_quiet=as_json
+    harness = open_harness(
+        data,
+        scale=scale,
+        label_smoothing=label_smoothing,
+        encoder_option=encoder_option,
+        runs=runs,
+        out=out,
+        is_quiet=as_json,
     )
     requests = rule or default_sequence(harness.classes)
     made = run_sequence(
@@ -354,41 +385,35 @@ def _refuse_unknown(what: str, wanted: list[str] | None, known: "Sequence[str]")
         raise ArgumentError(f"Expected {what} among {listing(known)}, but got {listing(unknown)}.")
 
 
-def _harness(
+def open_harness(
     data: str,
-    resolution: int | None,
+    *,
     scale: str,
     label_smoothing: float,
     encoder_option: list[str] | None,
     runs: Path,
-    out: list[Path] | None,
-    *,
     is_quiet: bool,
+    resolution: int | None = None,
+    out: list[Path] | None = None,
 ) -> "Harness":
-    from erasable.bench import require_form
+    """Return the harness of a data set, from the words of a command; bad pages are refused first.
+
+    Args:
+        data: The data set.
+        scale: The preset.
+        label_smoothing: Of every model that is trained.
+        encoder_option: Options of the encoder, NAME=VALUE.
+        runs: Folder of finished runs.
+        is_quiet: Show no progress.
+        resolution: Height and width that images of a folder get.
+        out: Pages that are to be written.
+    """
+    from erasable.bench import Harness, Runs, require_form
+    from erasable.data import load_dataset
 
     for path in out or []:
         require_file(path)
         require_form(path)
-    return open_harness(
-        data, resolution, scale, label_smoothing, encoder_option, runs, is_quiet=is_quiet
-    )
-
-
-def open_harness(
-    data: str,
-    resolution: int | None,
-    scale: str,
-    label_smoothing: float,
-    encoder_option: list[str] | None,
-    runs: Path,
-    *,
-    is_quiet: bool,
-) -> "Harness":
-    """Return the harness of a data set, with kept runs in a folder."""
-    from erasable.bench import Harness, Runs
-    from erasable.data import load_dataset
-
     return Harness(
         load_dataset(data, resolution=resolution),
         scale=scale,
