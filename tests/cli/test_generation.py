@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from erasable.bench.generation import GENERATION, METHODS, _standard
-from erasable.bench.generation._drawings import SAMPLER
+from erasable.bench.generation import GENERATION, METHODS, _drawings, _standard
 from erasable.cli import _sample, main
 from erasable.data import load_digits
 from erasable.models import load
@@ -34,7 +33,7 @@ def _small(monkeypatch):
         "erasediff": {"steps": 1, "rounds": 1, "inner_steps": 1},
     }
     monkeypatch.setitem(METHODS, "tiny", short)
-    monkeypatch.setitem(SAMPLER, "steps", 3)
+    monkeypatch.setattr(_drawings, "_STEPS", 3)
     monkeypatch.setattr(_standard, "_TIMED_IMAGES", 2)
     monkeypatch.setattr(_standard, "_ROUNDS", 1)
 
@@ -129,6 +128,16 @@ def test_every_row_of_a_file_is_kept(run, tmp_path):
     code, out, _ = run(*words)
     assert code == 0
     assert "40 rows, 4 classes" in out
+
+
+def test_a_generator_is_trained_in_half_precision(run, model, tmp_path):
+    half = tmp_path / "model"
+    words = ("--kind", "generator", "--preset", "tiny", "--precision", "bfloat16")
+    assert run("train", half, "digits", *words)[0] == 0
+    whole, found = load(model), load(half)
+    assert found.precision == "bfloat16"
+    assert found.network_.config["precision"] == "bfloat16"
+    assert found.weights_digest != whole.weights_digest
 
 
 def test_images_too_small_for_a_preset_are_refused(run, tmp_path):
@@ -274,3 +283,28 @@ def test_the_teaser(run, tmp_path):
     out = tmp_path / "teaser.png"
     assert run("figures", "teaser", "--out", out)[0] == 0
     assert pixels(out).std() > 5
+
+
+def test_networks_and_drawing_of_a_table_can_be_set(run, kept):
+    words = ("--network-option", "steps=1", "--network-option", "precision=bfloat16")
+    own = ("tables", "std_ddpm", *FEW, *words, "--drawing-steps", 2, "--runs", kept)
+    code, out, _ = run(*own)
+    assert code == 0
+    assert "'steps': 1" in out
+    assert "'precision': 'bfloat16'" in out
+    assert "by 2 steps of DDIM" in out
+    assert "of one class, 2 steps, all models" in out
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("width=3", "among 'attention', "),
+        ("support_size=3", "but got 'support_size'"),  # the twin has none
+        ("steps", "Expected --network-option NAME=VALUE, but got 'steps'"),
+    ],
+)
+def test_wrong_options_of_networks_are_told(run, kept, word, message):
+    code, _, err = run("tables", "std_ddpm", *FEW, "--network-option", word, "--runs", kept)
+    assert code == 1
+    assert message in err

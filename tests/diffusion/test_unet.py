@@ -3,6 +3,7 @@
 import pytest
 import torch
 from diffusers import UNet2DModel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from erasable.diffusion import ClassUNet, MemoryUNet, PatchMemory
 from erasable.errors import ArgumentError
@@ -130,3 +131,65 @@ def test_a_network_that_cannot_be_is_refused(options, message):
         settings["channels"] = (8, 8, 8)
     with pytest.raises(ArgumentError, match=message):
         MemoryUNet(**settings)
+
+
+# -- half precision --------------------------------------------------------------------------------
+
+
+def read_by(network, noisy):
+    """Return what a memory network sees when it reads two rows."""
+    rows, classes = images(2, seed=1), torch.tensor([0, 1])
+    zeros = torch.zeros(2, dtype=torch.long)
+    times, reads = torch.full((len(noisy),), 300), torch.tensor([0, 1, -1])
+    return network(noisy, times, reads, rows=rows, row_times=zeros, row_classes=classes)
+
+
+def dtypes_of(operator, network, noisy):
+    """Return the kinds of numbers that an operator is given."""
+    seen = set()
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function is operator:
+                seen.add(args[0].dtype)
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        read_by(network, noisy)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("precision", "is_training", "dtype"),
+    [
+        ("float32", True, torch.float32),
+        ("bfloat16", True, torch.bfloat16),
+        ("bfloat16", False, torch.float32),
+    ],
+)
+def test_precision_is_that_of_convolutions_in_training(precision, is_training, dtype):
+    network = memory_unet(precision=precision).train(is_training)
+    aten = torch.ops.aten
+    assert dtypes_of(aten.convolution.default, network, images(3)) == {dtype}
+    assert dtypes_of(aten.native_group_norm.default, network, images(3)) == {torch.float32}
+
+
+def test_training_in_half_precision_follows_that_in_full():
+    full, half = memory_unet().train(), memory_unet(precision="bfloat16").train()
+    noisy = images(3)
+    expected, found = read_by(full, noisy), read_by(half, noisy)
+    assert 0 < (found - expected).norm() < 0.05 * expected.norm()
+    found.square().sum().backward()
+    gradients = [p.grad for p in half.parameters() if p.grad is not None]
+    tensors = [found, *half.parameters(), *gradients]
+    assert {tensor.dtype for tensor in tensors} == {torch.float32}
+    torch.testing.assert_close(read_by(half.eval(), noisy), read_by(full.eval(), noisy))
+
+
+def test_networks_of_different_precision_are_told_apart():
+    assert repr(memory_unet()) != repr(memory_unet(precision="bfloat16"))
+
+
+def test_an_unknown_precision_is_told():
+    with pytest.raises(ArgumentError, match="Expected precision 'float32', 'bfloat16', but got"):
+        memory_unet(precision="half")

@@ -218,10 +218,11 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def encoder_options(words: list[str] | None) -> dict[str, Any] | None:
-    """Return options of an encoder from words such as ``resolution=160``; None if there are none.
+def named_options(flag: str, words: list[str] | None) -> dict[str, Any] | None:
+    """Return options from words such as ``resolution=160``; None if there are none.
 
     Args:
+        flag: What they were given by.
         words: What was given on the command line.
     """
     if not words:
@@ -230,7 +231,7 @@ def encoder_options(words: list[str] | None) -> dict[str, Any] | None:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise ArgumentError(f"Expected --encoder-option NAME=VALUE, but got {word!r}.")
+            raise ArgumentError(f"Expected {flag} NAME=VALUE, but got {word!r}.")
         try:
             found[name] = json.loads(value)
         except ValueError:

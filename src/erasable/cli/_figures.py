@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from erasable.cli._common import require_file
-from erasable.cli._generation import Scale, drawings_of
+from erasable.cli._generation import NetworkOption, Scale, drawings_of
 from erasable.cli._tables import Data, RunsFolder
 from erasable.errors import ArgumentError
 
@@ -39,6 +39,7 @@ def samples(
     scale: Scale = "laptop",
     per_class: PerClass = 1,
     seed: Seed = 0,
+    network_option: NetworkOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Out = Path("samples.png"),
 ) -> None:
@@ -49,7 +50,7 @@ def samples(
       erasable figures samples --data mnist --out samples.png
       erasable figures samples --data digits --preset tiny --per-class 3
     """
-    generators = _drawings(data, scale, runs, out).generators
+    generators = _drawings(data, scale, network_option, runs, out).generators
     from erasable.bench.generation import before_and_after
 
     _write(out, before_and_after(generators, seed, per_class=per_class))
@@ -61,6 +62,7 @@ def gmm(
     scale: Scale = "laptop",
     per_class: PerClass = 3,
     seed: Seed = 0,
+    network_option: NetworkOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Out = Path("gmm.png"),
 ) -> None:
@@ -71,7 +73,7 @@ def gmm(
       erasable figures gmm --data mnist --out gmm.png
       erasable figures gmm --data digits --preset tiny
     """
-    drawings = _drawings(data, scale, runs, out)
+    drawings = _drawings(data, scale, network_option, runs, out)
     from erasable.bench.generation import first_of_each, image_grid
 
     images = drawings.of_original("gmm", seed)
@@ -89,6 +91,7 @@ def pipeline(
         str | None, typer.Option("--class", help="The class to ask for; default: the third.")
     ] = None,
     seed: Seed = 0,
+    network_option: NetworkOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Out = Path("pipeline.png"),
 ) -> None:
@@ -99,7 +102,7 @@ def pipeline(
       erasable figures pipeline --data mnist --class 7 --out pipeline.png
       erasable figures pipeline --data digits --preset tiny
     """
-    generators = _drawings(data, scale, runs, out).generators
+    generators = _drawings(data, scale, network_option, runs, out).generators
     from erasable.bench.generation import pipeline_picture
 
     chosen = _class(generators.classes, label)
@@ -117,6 +120,7 @@ def votes(
     n: Annotated[int, typer.Option("--n", min=1, help="Images.")] = 3,
     top: Annotated[int, typer.Option(min=1, help="Rows per image.")] = 6,
     seed: Seed = 0,
+    network_option: NetworkOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Out = Path("votes.png"),
 ) -> None:
@@ -127,7 +131,7 @@ def votes(
       erasable figures votes --data mnist --class 7 --out votes.png
       erasable figures votes --data digits --preset tiny
     """
-    generators = _drawings(data, scale, runs, out).generators
+    generators = _drawings(data, scale, network_option, runs, out).generators
     import torch
 
     from erasable.bench.generation import votes_picture
@@ -161,9 +165,11 @@ def _class(classes: list[Any], word: str | None) -> Any:
     return known[chosen]
 
 
-def _drawings(data: str, scale: str, runs: Path, out: Path) -> "Drawings":
+def _drawings(
+    data: str, scale: str, network_option: list[str] | None, runs: Path, out: Path
+) -> "Drawings":
     _require_png(out)
-    return drawings_of(data, scale, runs)
+    return drawings_of(data, scale=scale, network_option=network_option, runs=runs)
 
 
 def _require_png(out: Path) -> None:

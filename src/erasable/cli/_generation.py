@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, emit, require_file, say
+from erasable.cli._common import AsJson, emit, named_options, require_file, say
 from erasable.cli._tables import Data, Outs, RunsFolder, command
 
 if TYPE_CHECKING:
@@ -31,6 +31,19 @@ Scale = Annotated[str, typer.Option("--preset", help="tiny, demo, laptop, paper,
 Floors = Annotated[
     int, typer.Option(min=0, help="For how many classes two oracles are compared: the floor.")
 ]
+NetworkOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network-option",
+        metavar="NAME=VALUE",
+        help="A parameter of networks or of their training instead of the preset's, such as "
+        "steps=3000 or precision=bfloat16; can be repeated.",
+    ),
+]
+DrawingSteps = Annotated[
+    int | None,
+    typer.Option("--drawing-steps", min=1, help="Denoising steps of an image; default: 50."),
+]
 Untuned = Annotated[
     bool, typer.Option("--untuned", help="Leave methods as the preset has them: nothing is tuned.")
 ]
@@ -41,6 +54,8 @@ def std_ddpm(
     scale: Scale = "laptop",
     seeds: GenerationSeeds = 1,
     features: Features = "classifier",
+    network_option: NetworkOption = None,
+    drawing_steps: DrawingSteps = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -52,7 +67,16 @@ def std_ddpm(
       erasable tables std_ddpm --data mnist --out std_ddpm.md
       erasable tables std_ddpm --data digits --preset tiny
     """
-    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
+    drawings = drawings_of(
+        data,
+        scale=scale,
+        runs=runs,
+        features=features,
+        network_option=network_option,
+        steps=drawing_steps,
+        out=out,
+        is_quiet=as_json,
+    )
     from erasable.bench.generation import run_standard, standard_document
 
     found = run_standard(drawings, seeds=list(range(seeds)))
@@ -65,6 +89,8 @@ def variants(
     scale: Scale = "laptop",
     seeds: GenerationSeeds = 1,
     features: Features = "classifier",
+    network_option: NetworkOption = None,
+    drawing_steps: DrawingSteps = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -76,7 +102,16 @@ def variants(
       erasable tables variants --data digits --preset demo --seeds 3
       erasable tables variants --data mnist --out variants.md
     """
-    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
+    drawings = drawings_of(
+        data,
+        scale=scale,
+        runs=runs,
+        features=features,
+        network_option=network_option,
+        steps=drawing_steps,
+        out=out,
+        is_quiet=as_json,
+    )
     from erasable.bench.generation import run_variants, standard_document
 
     found = run_variants(drawings, seeds=list(range(seeds)))
@@ -92,6 +127,8 @@ def ddpm(
     floors: Floors = 1,
     is_untuned: Untuned = False,
     features: Features = "classifier",
+    network_option: NetworkOption = None,
+    drawing_steps: DrawingSteps = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -103,7 +140,16 @@ def ddpm(
       erasable tables ddpm --data mnist --out ddpm.md --out ddpm.csv
       erasable tables ddpm --data digits --preset tiny --class 1
     """
-    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
+    drawings = drawings_of(
+        data,
+        scale=scale,
+        runs=runs,
+        features=features,
+        network_option=network_option,
+        steps=drawing_steps,
+        out=out,
+        is_quiet=as_json,
+    )
     _forgetting(
         drawings,
         "Forgetting a class in generation",
@@ -122,6 +168,8 @@ def label_perm(
     classes: Forgotten = None,
     floors: Floors = 1,
     features: Features = "classifier",
+    network_option: NetworkOption = None,
+    drawing_steps: DrawingSteps = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -133,7 +181,16 @@ def label_perm(
       erasable tables label_perm --data mnist --out label_perm.md
       erasable tables label_perm --data digits --preset tiny --class 1
     """
-    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
+    drawings = drawings_of(
+        data,
+        scale=scale,
+        runs=runs,
+        features=features,
+        network_option=network_option,
+        steps=drawing_steps,
+        out=out,
+        is_quiet=as_json,
+    )
     _forgetting(
         drawings,
         "Label embeddings and deletion",
@@ -154,6 +211,8 @@ def erasediff(
     floors: Floors = 1,
     is_untuned: Untuned = False,
     features: Features = "classifier",
+    network_option: NetworkOption = None,
+    drawing_steps: DrawingSteps = None,
     runs: RunsFolder = Path("out/runs"),
     out: Outs = None,
     as_json: AsJson = False,
@@ -165,7 +224,16 @@ def erasediff(
       erasable tables erasediff --data mnist --out erasediff.md
       erasable tables erasediff --data digits --preset tiny --class 1
     """
-    drawings = _drawings(data, scale, features, runs, out, is_quiet=as_json)
+    drawings = drawings_of(
+        data,
+        scale=scale,
+        runs=runs,
+        features=features,
+        network_option=network_option,
+        steps=drawing_steps,
+        out=out,
+        is_quiet=as_json,
+    )
     _forgetting(
         drawings,
         "Forgetting a class in generation, against EraseDiff",
@@ -219,54 +287,51 @@ def _labels(generators: "Generators", words: list[str] | None) -> list[Any]:
     return [known[word] for word in dict.fromkeys(words)]
 
 
-def _drawings(
-    data: str,
-    scale: str,
-    features: str,
-    runs: Path,
-    out: list[Path] | None,
-    *,
-    is_quiet: bool,
-) -> "Drawings":
-    from erasable.bench import require_form
-
-    for path in out or []:
-        require_file(path)
-        require_form(path)
-    return drawings_of(data, scale, runs, features, is_quiet=is_quiet)
-
-
 def drawings_of(
-    data: str, scale: str, runs: Path, features: str = "classifier", *, is_quiet: bool = False
+    data: str,
+    *,
+    scale: str,
+    runs: Path,
+    features: str = "classifier",
+    network_option: list[str] | None = None,
+    steps: int | None = None,
+    out: list[Path] | None = None,
+    is_quiet: bool = False,
 ) -> "Drawings":
-    """Return what draws and measures, from the words of a command.
+    """Return what draws and measures, from the words of a command; bad pages are refused first.
 
     Args:
         data: The data set.
         scale: The preset.
         runs: Folder of finished runs.
         features: What distances are measured by.
+        network_option: Parameters of networks, NAME=VALUE.
+        steps: Denoising steps of an image; default: 50.
+        out: Pages that are to be written.
         is_quiet: Show no progress.
     """
-    from erasable.bench import Runs, pyplot
+    from erasable.bench import Runs, pyplot, require_form
     from erasable.data import load_dataset
     from erasable.models import require_diffusion
 
+    for path in out or []:
+        require_file(path)
+        require_form(path)
     require_diffusion()
     pyplot()  # to refuse now, not after training
     from erasable.bench.generation import Drawings, Generators
 
-    network = _features(features)
-    shown = not is_quiet
     return Drawings(
         Generators(
             load_dataset(data),
             scale=scale,
             runs=Runs(runs),
             say=say,
-            verbose=shown,
-            features=network,
-        )
+            verbose=not is_quiet,
+            features=_features(features),
+            network=named_options("--network-option", network_option),
+        ),
+        steps=steps,
     )
 
 

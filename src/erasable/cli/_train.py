@@ -11,8 +11,8 @@ from erasable.cli._common import (
     EncoderOption,
     chosen,
     emit,
-    encoder_options,
     is_arrays,
+    named_options,
     read_rows,
     say,
 )
@@ -59,6 +59,13 @@ def train(
     ] = "spm",
     steps: Annotated[
         int | None, typer.Option(help="generator: training steps; default: the preset's.")
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="generator: float32 (default), or bfloat16: convolve in half precision while "
+            "training."
+        ),
     ] = None,
     judge: Annotated[
         Path | None,
@@ -180,13 +187,14 @@ def train(
                 "learning_rate": learning_rate,
                 "support_size": support_size,
                 "augmentation": augmentation,
+                "precision": precision,
             },
             seed=seed,
             judge=judge,
             as_json=as_json,
         )
         return
-    only = {"--steps": steps, "--judge": judge}
+    only = {"--steps": steps, "--precision": precision, "--judge": judge}
     _refuse([name for name, value in only.items() if value is not None], f"--kind {kind}")
     from erasable.errors import StoreError
     from erasable.store import ModelDirectory
@@ -198,7 +206,7 @@ def train(
     partial = whole.with_name(whole.name + ".partial")
     rows, held_out, record = _rows(data, data_option, test)
     settings = {} if preset is None else _preset(preset, rows)
-    given_options = encoder_options(encoder_option)
+    given_options = named_options("--encoder-option", encoder_option)
     given: dict[str, Any] = {
         "encoder": encoder,
         "encoder_options": given_options,

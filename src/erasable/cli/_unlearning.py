@@ -10,7 +10,7 @@ from erasable.cli._common import (
     AsJson,
     EncoderOption,
     emit,
-    encoder_options,
+    named_options,
     require_file,
     say,
 )
@@ -419,7 +419,7 @@ def open_harness(
         scale=scale,
         runs=Runs(runs),
         label_smoothing=label_smoothing,
-        encoder_options=encoder_options(encoder_option),
+        encoder_options=named_options("--encoder-option", encoder_option),
         say=say,
         verbose=not is_quiet,
     )

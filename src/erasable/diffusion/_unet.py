@@ -12,7 +12,8 @@ from diffusers.models.resnet import ResnetBlock2D
 from diffusers.models.unets.unet_2d_blocks import UNetMidBlock2D, get_down_block, get_up_block
 from torch import Tensor, nn
 
-from erasable.errors import ArgumentError, Problems
+from erasable.diffusion._precision import PRECISIONS, train_in_half
+from erasable.errors import ArgumentError, Problems, listing
 from erasable.fusion import AdditiveFusion, Kernels
 
 _EPS = 1e-6
@@ -82,8 +83,9 @@ class DenoisingUNet(ModelMixin, ConfigMixin, ABC):  # type: ignore[misc]  # diff
         attention: tuple[int, ...],
         dropout: float,
         classes: int,
+        precision: str,
     ) -> None:
-        _check(image_shape, channels, layers, attention, dropout)
+        _check(image_shape, channels, layers, attention, dropout, precision)
         groups, size = _groups(channels), 4 * channels[0]
         self.time_proj = Timesteps(channels[0], flip_sin_to_cos=True, downscale_freq_shift=0)
         self.time_embedding = TimestepEmbedding(channels[0], size)
@@ -128,6 +130,8 @@ class DenoisingUNet(ModelMixin, ConfigMixin, ABC):  # type: ignore[misc]  # diff
         self.conv_norm_out = nn.GroupNorm(groups, channels[0], eps=_EPS)
         self.conv_act = nn.SiLU()
         self.conv_out = nn.Conv2d(channels[0], image_shape[0], 3, padding=1)
+        if precision == "bfloat16":
+            train_in_half(self)
 
     @abstractmethod
     def _mid_block(self, channels: int, size: int, groups: int, dropout: float) -> nn.Module:
@@ -178,6 +182,8 @@ class ClassUNet(DenoisingUNet):
         layers: Residual blocks per level.
         attention: Levels with self-attention besides the mid block.
         dropout: Share of features that are dropped in training.
+        precision: ``float32``; ``bfloat16``: convolve in half precision while training, which is
+            faster where the processor has instructions for it.
     """
 
     @register_to_config  # type: ignore[untyped-decorator]  # diffusers is untyped
@@ -189,9 +195,11 @@ class ClassUNet(DenoisingUNet):
         layers: int = 2,
         attention: tuple[int, ...] = (),
         dropout: float = 0.0,
+        precision: str = "float32",
     ) -> None:
         super().__init__()
-        self._build(tuple(image_shape), tuple(channels), layers, tuple(attention), dropout, classes)
+        shape, levels = tuple(image_shape), tuple(attention)
+        self._build(shape, tuple(channels), layers, levels, dropout, classes, precision)
 
     def forward(self, images: Tensor, timesteps: Tensor, labels: Tensor) -> Tensor:
         """Return the noise that is seen in noisy images.
@@ -232,6 +240,8 @@ class MemoryUNet(DenoisingUNet):
         layers: Residual blocks per level.
         attention: Levels with self-attention.
         dropout: Share of features that are dropped in training.
+        precision: ``float32``; ``bfloat16``: convolve in half precision while training, which is
+            faster where the processor has instructions for it.
     """
 
     @register_to_config  # type: ignore[untyped-decorator]  # diffusers is untyped
@@ -243,9 +253,11 @@ class MemoryUNet(DenoisingUNet):
         layers: int = 2,
         attention: tuple[int, ...] = (),
         dropout: float = 0.0,
+        precision: str = "float32",
     ) -> None:
         super().__init__()
-        self._build(tuple(image_shape), tuple(channels), layers, tuple(attention), dropout, classes)
+        shape, levels = tuple(image_shape), tuple(attention)
+        self._build(shape, tuple(channels), layers, levels, dropout, classes, precision)
 
     @property
     def fusion(self) -> AdditiveFusion:
@@ -370,6 +382,7 @@ def _check(
     layers: int,
     attention: tuple[int, ...],
     dropout: float,
+    precision: str,
 ) -> None:
     problems = Problems("the network")
     if len(image_shape) != 3:
@@ -392,4 +405,6 @@ def _check(
         problems.note(f"Expected attention at levels {levels}, but got {attention}.")
     if not 0 <= dropout < 1:
         problems.note(f"Expected dropout from 0 to below 1, but got {dropout!r}.")
+    if precision not in PRECISIONS:
+        problems.note(f"Expected precision {listing(PRECISIONS)}, but got {precision!r}.")
     problems.raise_if_any()

@@ -49,6 +49,8 @@ class DDPM(NetworkModel, ImageGenerator):
         warmup: Steps with a rising learning rate.
         average: How much of the running mean of the weights a step keeps.
         augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``.
+        precision: ``float32``; ``bfloat16``: convolve in half precision while training, which is
+            faster where the processor has instructions for it.
         random_state: Seed.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         checkpoint: Folder to keep the state of a training in; the same call then goes on.
@@ -73,6 +75,7 @@ class DDPM(NetworkModel, ImageGenerator):
         warmup: int = 100,
         average: float = 0.999,
         augmentation: str = "none",
+        precision: str = "float32",
         random_state: Any = None,
         device: str = "auto",
         checkpoint: str | Path | None = None,
@@ -89,6 +92,7 @@ class DDPM(NetworkModel, ImageGenerator):
         self.warmup = warmup
         self.average = average
         self.augmentation = augmentation
+        self.precision = precision
         self.random_state = random_state
         self.device = device
         self.checkpoint = checkpoint
@@ -171,5 +175,6 @@ class DDPM(NetworkModel, ImageGenerator):
                 layers=self.layers,
                 attention=tuple(int(level) for level in self.attention),
                 dropout=self.dropout,
+                precision=self.precision,
             )
         return network

@@ -80,6 +80,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         warmup: Steps with a rising learning rate.
         average: How much of the running mean of the weights a step keeps.
         augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``.
+        precision: ``float32``; ``bfloat16``: convolve in half precision while training, which is
+            faster where the processor has instructions for it.
         kernel: How patches are compared: ``eager``, ``compiled``, or ``auto``: compiled where there
             is a compiler and enough to do.
         grid_bits: Features are rounded to multiples of ``2**-grid_bits``.
@@ -112,6 +114,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         warmup: int = 100,
         average: float = 0.999,
         augmentation: str = "none",
+        precision: str = "float32",
         kernel: str = "auto",
         grid_bits: int = 14,
         random_state: Any = None,
@@ -135,6 +138,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         self.warmup = warmup
         self.average = average
         self.augmentation = augmentation
+        self.precision = precision
         self.kernel = kernel
         self.grid_bits = grid_bits
         self.random_state = random_state
@@ -433,6 +437,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                 layers=self.layers,
                 attention=tuple(int(level) for level in self.attention),
                 dropout=self.dropout,
+                precision=self.precision,
             )
         return network
 

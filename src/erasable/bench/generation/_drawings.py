@@ -19,8 +19,11 @@ from erasable.files import require_writable, write_atomically
 from erasable.metrics import frechet_distance
 from erasable.typing import Label
 
-SAMPLER: dict[str, Any] = {"steps": 50, "guidance": 0.3, "seed": 12345, "version": 1}
-"""How every model draws; a part of what defines a run."""
+_STEPS = 50
+"""Denoising steps of an image, where no other number is asked for."""
+
+SAMPLER: dict[str, Any] = {"guidance": 0.3, "seed": 12345, "version": 1}
+"""How every model draws besides; a part of what defines a run."""
 
 _ORACLE_NOISE = 777
 """Oracles draw from noise of their own: paired images would make distances too small."""
@@ -58,10 +61,13 @@ class Drawings:
     Args:
         generators: Makes and keeps models.
         per_class: Images that are drawn of each class; default: as the preset says.
+        steps: Denoising steps of an image; default: 50.
     """
 
-    def __init__(self, generators: Generators, per_class: int | None = None) -> None:
-        self.generators = generators
+    def __init__(
+        self, generators: Generators, per_class: int | None = None, *, steps: int | None = None
+    ) -> None:
+        self.generators, self.steps = generators, _STEPS if steps is None else steps
         self.per_class = int(generators.settings["per_class"]) if per_class is None else per_class
         self._real: tuple[npt.NDArray[np.float64], npt.NDArray[Any]] | None = None
 
@@ -97,7 +103,7 @@ class Drawings:
                 images = model.sample(
                     [label] * min(_AT_ONCE, size - start),
                     generator=source,
-                    num_inference_steps=SAMPLER["steps"],
+                    num_inference_steps=self.steps,
                     guidance_scale=SAMPLER["guidance"],
                     **_for_each(options, min(_AT_ONCE, size - start)),
                 )
@@ -107,7 +113,7 @@ class Drawings:
     def settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
         """Return what defines a piece of work on samples."""
         own = self.generators.run_settings(what, kind, seed)
-        return {**own, "per_class": self.per_class, "sampler": SAMPLER}
+        return {**own, "per_class": self.per_class, "sampler": {**SAMPLER, "steps": self.steps}}
 
     def forgetting_settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
         """Return the same where classes are forgotten: how many rows are read, too."""

@@ -46,6 +46,7 @@ class Generators:
         say: Where remarks on the progress go.
         verbose: Show progress bars.
         features: What distances are measured by; default: the judge's embeddings.
+        network: Parameters of networks and their training that take the place of the preset's.
     """
 
     def __init__(
@@ -57,10 +58,14 @@ class Generators:
         say: Say = lambda _: None,
         verbose: bool = False,
         features: FeatureNetwork | None = None,
+        network: dict[str, Any] | None = None,
     ) -> None:
         if scale not in GENERATION:
             raise ArgumentError(f"Expected preset {listing(GENERATION)}, but got {scale!r}.")
-        self.settings = GENERATION[scale]
+        self.settings = {
+            **GENERATION[scale],
+            "network": {**GENERATION[scale]["network"], **_shared(network or {})},
+        }
         data = in_bytes(data)
         self.data = data if max(data.train.X.shape[1:3]) == self.side else shrunk(data, self.side)
         if "rows" in self.settings:
@@ -273,6 +278,17 @@ def first_of_classes(rows: Split, count: int) -> Split:
         seen[label] = seen.get(label, 0) + 1
         is_kept.append(seen[label] <= count)
     return rows.where(np.array(is_kept))
+
+
+def _shared(given: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of networks, if all kinds of them have these."""
+    known = sorted(set(learnt(DDPM, {})) & set(learnt(SPMGenerator, {})))
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ArgumentError(
+            f"Expected options of networks among {listing(known)}, but got {listing(unknown)}."
+        )
+    return given
 
 
 def channels_first(images: Any) -> Any:

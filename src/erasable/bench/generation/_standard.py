@@ -100,6 +100,7 @@ def _timing(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> R
         "parameters": {kind: generators.parameters(kind) for kind in kinds},
         "rows": rows,
         "images": _TIMED_IMAGES,
+        "steps": drawings.steps,
         "rounds": _ROUNDS,
     }
 
@@ -111,7 +112,12 @@ def _timing(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> R
                 model = models[name.partition(" ")[0]]
                 noise = torch.Generator().manual_seed(number)
                 start = time.perf_counter()
-                model.sample([label] * _TIMED_IMAGES, generator=noise, **rows[name])
+                model.sample(
+                    [label] * _TIMED_IMAGES,
+                    generator=noise,
+                    num_inference_steps=drawings.steps,
+                    **rows[name],
+                )
                 times[name].append(time.perf_counter() - start)
         held = sum(y == label for y in generators.train.y.tolist())
         return {
@@ -210,8 +216,9 @@ def _watched(found: dict[str, list[Run]]) -> list[str]:
 
 def _timing_note(timing: Run) -> str:
     return (
-        f"Time: {timing.settings['images']} images of one class, 50 steps, all models in turn in "
-        f"one process; median of {timing.settings['rounds']} rounds. Rows are encoded when they "
+        f"Time: {timing.settings['images']} images of one class, {timing.settings['steps']} steps, "
+        "all models in turn in one process; median of "
+        f"{timing.settings['rounds']} rounds. Rows are encoded when they "
         f"are stored; that is not counted. The class has {timing.result['rows_of_class']:,} rows: "
         "where more are asked for, all are read."
     )

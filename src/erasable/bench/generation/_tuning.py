@@ -56,7 +56,8 @@ def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[s
         label: The class to forget.
         say: Where remarks on the progress go.
     """
-    few = Drawings(drawings.generators, max(2, drawings.per_class // _SHARE))
+    fewer = max(2, drawings.per_class // _SHARE)
+    few = Drawings(drawings.generators, fewer, steps=drawings.steps)
     nothing = untouched_cell(few, "ddpm", label, 0).result
     searched: list[dict[str, Any]] = []
     while todo := untried(DIFFUSION_METHODS[name], searched, score="score"):

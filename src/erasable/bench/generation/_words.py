@@ -56,7 +56,7 @@ def judge_note(drawings: Drawings, runs: Iterable[Run]) -> str:
     return (
         "The judge is a classifier that was trained on the real training images; it is right on "
         f"{100 * accuracy:.2f} % of the test images.{several} {drawings.per_class} images of each "
-        f"class are drawn, by {SAMPLER['steps']} steps of DDIM with guidance {SAMPLER['guidance']} "
+        f"class are drawn, by {drawings.steps} steps of DDIM with guidance {SAMPLER['guidance']} "
         "(a mixture just draws), from the same noise by every model; oracles draw from noise of "
         "their own. All networks draw with the running mean of their weights; an edit starts from "
         "it, and its own steps make a new one by the same rule."
