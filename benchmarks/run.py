@@ -28,6 +28,7 @@ PARTS = {
     "Additive fusion": "additive",
     "Drawing images": "sampling",
     "Training step of the generator": "denoise_step",
+    "Half precision": "half_precision",
     "Importing": "imports",
 }
 HERE = Path(__file__).parent
