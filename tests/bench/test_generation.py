@@ -17,12 +17,14 @@ from erasable.bench.generation import (
     Drawings,
     Generators,
     _generators,
+    _tuning,
     forgetting_document,
     run_forgetting,
     run_standard,
     standard_document,
 )
 from erasable.bench.generation import _drawings as drawing
+from erasable.bench.generation._cells import untouched_cell
 from erasable.bench.generation._forgetting_sheets import _complete
 from erasable.bench.generation._strips import as_strip, from_strip
 from erasable.bench.generation._tuning import score, tuning_class
@@ -297,13 +299,11 @@ def test_images_are_drawn_in_calls_of_one_size(drawings, monkeypatch):
 
 
 def test_a_training_is_noted_when_its_model_is_made_and_needs_no_model_then(tmp_path):
-    generators = Generators(load_dataset("digits"), scale="tiny", runs=Runs(tmp_path))
-    settings = {**GENERATION["tiny"], "network": {**GENERATION["tiny"]["network"], "steps": 1}}
-    generators.settings = settings
+    words = {"scale": "tiny", "runs": Runs(tmp_path), "network": {"steps": 1}}
+    generators = Generators(load_dataset("digits"), **words)
     noted = generators.training("ddpm", 0)
     assert (noted.result["seconds"] > 0, len(noted.result["history"])) == (True, 1)
-    again = Generators(load_dataset("digits"), scale="tiny", runs=Runs(tmp_path))
-    again.settings = settings
+    again = Generators(load_dataset("digits"), **words)
     shutil.rmtree(tmp_path / "weights")
     assert again.training("ddpm", 0) == noted
     assert not (tmp_path / "weights").exists()
@@ -327,6 +327,34 @@ def test_another_sampler_or_number_of_images_is_another_run(drawings, monkeypatc
     assert len(fewer) < len(first)
     monkeypatch.setitem(drawing.SAMPLER, "seed", 999)
     assert (drawings.of_original("spm", 0) != first).any()
+
+
+def test_images_are_drawn_in_as_many_steps_as_asked_and_kept_apart(drawings, monkeypatch):
+    taken, sample = [], Painter.sample
+
+    def noted(self, labels, **options):
+        taken.append(options["num_inference_steps"])
+        return sample(self, labels, **options)
+
+    monkeypatch.setattr(Painter, "sample", noted)
+    drawings.of_original("spm", 0)
+    Drawings(drawings.generators, PER_CLASS, steps=7).of_original("spm", 0)
+    assert set(taken) == {50, 7}
+
+
+def test_tuning_draws_in_the_steps_of_the_table(drawings, monkeypatch):
+    taken = set()
+    monkeypatch.setattr(
+        Painter,
+        "sample",
+        lambda self, labels, **options: (
+            taken.add(options["num_inference_steps"]) or np.zeros((len(labels), 1, 8, 8))
+        ),
+    )
+    monkeypatch.setattr(_tuning, "edited_cell", lambda few, *_: untouched_cell(few, "ddpm", 1, 0))
+    few = Drawings(drawings.generators, PER_CLASS, steps=7)
+    _tuning.tune_method(few, "ft", 1, lambda _: None)
+    assert taken == {7}
 
 
 def test_a_score_of_one_is_doing_nothing():

@@ -299,12 +299,20 @@ def test_networks_and_drawing_of_a_table_can_be_set(run, kept):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("width=3", "among 'attention', "),
+        ("width=3", "precision, steps, warmup, but got 'width'"),
         ("support_size=3", "but got 'support_size'"),  # the twin has none
         ("steps", "Expected --network-option NAME=VALUE, but got 'steps'"),
+        ("steps=few", "Expected steps in [0, 1000000000], but got 'few'"),
+        ("precision=half", "but got 'half'"),
+        ("channels=32", "of their own types, but got {'channels': 32}"),
+        ("drop=a", "of their own types, but got {'drop': 'a'}"),
     ],
 )
-def test_wrong_options_of_networks_are_told(run, kept, word, message):
-    code, _, err = run("tables", "std_ddpm", *FEW, "--network-option", word, "--runs", kept)
+def test_wrong_options_of_networks_are_told_before_anything_is_trained(
+    run, tmp_path, word, message
+):
+    runs = tmp_path / "runs"
+    code, _, err = run("tables", "std_ddpm", *FEW, "--network-option", word, "--runs", runs)
     assert code == 1
     assert message in err
+    assert not list(runs.rglob("*.safetensors"))

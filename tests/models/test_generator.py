@@ -1,6 +1,7 @@
 """The generator: drawing, forgetting, remembering, saving, and what it refuses."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -303,6 +304,30 @@ def test_a_loaded_generator_draws_the_same(tmp_path, options):
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(drawn(again), drawn(model))
     assert again.memory.digest == model.memory.digest
+
+
+def test_a_generator_that_was_saved_before_it_had_a_precision_is_loaded(tmp_path):
+    model = generator()
+    model.save(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    known = json.loads(config.read_text())
+    del known["parameters"]["precision"]
+    config.write_text(json.dumps(known))
+    again = load(tmp_path / "model")
+    assert again.precision == "float32"
+    np.testing.assert_array_equal(drawn(again), drawn(model))
+
+
+@pytest.mark.parametrize("make", [generator, twin])
+def test_both_kinds_are_trained_in_half_precision(make):
+    assert make(precision="bfloat16").network_.config["precision"] == "bfloat16"
+
+
+@pytest.mark.parametrize("change", [{"precision": "bfloat16"}, {"dropout": 0.5}])
+def test_what_the_network_was_made_with_cannot_be_changed_later(tmp_path, change):
+    model = generator().set_params(**change)
+    with pytest.raises(StateError, match="Set them back"):
+        model.save(tmp_path / "model")
 
 
 def test_a_saved_generator_is_a_pipeline_directory(tmp_path):

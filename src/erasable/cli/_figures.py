@@ -62,7 +62,6 @@ def gmm(
     scale: Scale = "laptop",
     per_class: PerClass = 3,
     seed: Seed = 0,
-    network_option: NetworkOption = None,
     runs: RunsFolder = Path("out/runs"),
     out: Out = Path("gmm.png"),
 ) -> None:
@@ -73,7 +72,7 @@ def gmm(
       erasable figures gmm --data mnist --out gmm.png
       erasable figures gmm --data digits --preset tiny
     """
-    drawings = _drawings(data, scale, network_option, runs, out)
+    drawings = _drawings(data, scale, None, runs, out)
     from erasable.bench.generation import first_of_each, image_grid
 
     images = drawings.of_original("gmm", seed)

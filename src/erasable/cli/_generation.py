@@ -42,7 +42,9 @@ NetworkOption = Annotated[
 ]
 DrawingSteps = Annotated[
     int | None,
-    typer.Option("--drawing-steps", min=1, help="Denoising steps of an image; default: 50."),
+    typer.Option(
+        "--drawing-steps", min=1, max=999, help="Denoising steps of an image; default: 50."
+    ),
 ]
 Untuned = Annotated[
     bool, typer.Option("--untuned", help="Leave methods as the preset has them: nothing is tuned.")

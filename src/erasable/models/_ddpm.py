@@ -50,7 +50,8 @@ class DDPM(NetworkModel, ImageGenerator):
         average: How much of the running mean of the weights a step keeps.
         augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``.
         precision: ``float32``; ``bfloat16``: convolve in half precision while training, which is
-            faster where the processor has instructions for it.
+            faster where the processor has instructions for it. A GPU trains in mixed precision
+            either way, if it can.
         random_state: Seed.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         checkpoint: Folder to keep the state of a training in; the same call then goes on.

@@ -81,7 +81,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         average: How much of the running mean of the weights a step keeps.
         augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``.
         precision: ``float32``; ``bfloat16``: convolve in half precision while training, which is
-            faster where the processor has instructions for it.
+            faster where the processor has instructions for it. A GPU trains in mixed precision
+            either way, if it can.
         kernel: How patches are compared: ``eager``, ``compiled``, or ``auto``: compiled where there
             is a compiler and enough to do.
         grid_bits: Features are rounded to multiples of ``2**-grid_bits``.
@@ -386,6 +387,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             "channels": [int(c) for c in self.channels],
             "layers": plain(self.layers),
             "attention": [int(level) for level in self.attention],
+            "dropout": plain(self.dropout),
+            "precision": self.precision,
             "branch": self.branch,
             "labels": self.labels,
             "grid_bits": plain(self.grid_bits),

@@ -22,7 +22,7 @@ from erasable.errors import ArgumentError, listing
 from erasable.files import require_writable
 from erasable.metrics import ClassifierFeatures, FeatureNetwork
 from erasable.models import DDPM, GMM, ParametricClassifier, SPMGenerator, preset
-from erasable.training import input_shape, seconds_spent
+from erasable.training import StepConfig, input_shape, seconds_spent
 from erasable.typing import Label
 from erasable.weights import weights_digest
 
@@ -64,7 +64,7 @@ class Generators:
             raise ArgumentError(f"Expected preset {listing(GENERATION)}, but got {scale!r}.")
         self.settings = {
             **GENERATION[scale],
-            "network": {**GENERATION[scale]["network"], **_shared(network or {})},
+            "network": {**GENERATION[scale]["network"], **(network or {})},
         }
         data = in_bytes(data)
         self.data = data if max(data.train.X.shape[1:3]) == self.side else shrunk(data, self.side)
@@ -77,6 +77,8 @@ class Generators:
         self.classes: list[Label] = sorted(set(self.train.y.tolist()))
         if len(self.classes) < 2:
             raise ArgumentError(f"Expected at least two classes in {data.name}, but got one.")
+        if network:
+            _require_options(network, self.settings["network"], self.train)
         self._judge: ParametricClassifier | None = None
         self._features = features
         self._held: dict[str, Any] = {}
@@ -280,15 +282,28 @@ def first_of_classes(rows: Split, count: int) -> Split:
     return rows.where(np.array(is_kept))
 
 
-def _shared(given: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of networks, if all kinds of them have these."""
+def _require_options(given: dict[str, Any], network: dict[str, Any], rows: Split) -> None:
+    """Refuse, before anything is trained, what not all kinds of networks have or can be made with.
+
+    Args:
+        given: Parameters that were given.
+        network: All parameters.
+        rows: Rows to make a network for.
+    """
     known = sorted(set(learnt(DDPM, {})) & set(learnt(SPMGenerator, {})))
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise ArgumentError(
-            f"Expected options of networks among {listing(known)}, but got {listing(unknown)}."
+            f"Expected options of networks among {', '.join(known)}, but got {listing(unknown)}."
         )
-    return given
+    few = first_of_classes(rows, 1)
+    try:
+        StepConfig(steps=network["steps"])
+        DDPM(**{**network, "steps": 0}, random_state=0).fit(few.X, few.y.tolist())
+    except TypeError as error:
+        raise ArgumentError(
+            f"Expected options of networks of their own types, but got {given}: {error}"
+        ) from error
 
 
 def channels_first(images: Any) -> Any:
