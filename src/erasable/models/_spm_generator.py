@@ -80,9 +80,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         warmup: Steps with a rising learning rate.
         average: How much of the running mean of the weights a step keeps.
         augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``.
-        precision: ``float32``; ``bfloat16``: convolve in half precision while training, which is
-            faster where the processor has instructions for it. A GPU trains in mixed precision
-            either way, if it can.
+        precision: ``float32``; ``bfloat16``: convolve in half precision while training, for
+            processors made for it. A GPU trains in mixed precision either way, if it can.
         kernel: How patches are compared: ``eager``, ``compiled``, or ``auto``: compiled where there
             is a compiler and enough to do.
         grid_bits: Features are rounded to multiples of ``2**-grid_bits``.
