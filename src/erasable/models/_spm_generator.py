@@ -479,8 +479,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         self._require_as_built()
         if self.is_following:
             return (2 * inputs[:] - 1).flatten(1).numpy()
-        device = self.network_.device
-        parts = []
+        device, parts = self.network_.device, []
         for start in range(0, len(inputs), ROWS_AT_ONCE):
             images = 2 * inputs[start : start + ROWS_AT_ONCE].to(device) - 1
             images = images.contiguous(memory_format=torch.channels_last)
