@@ -93,19 +93,23 @@ unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hour
 	@$(TABLES) cls_cifar --data cifar10 $(NARROW) $(KEPT) --out $(RESULTS)/cifar10-classes.md --out $(RESULTS)/cifar10-classes.csv
 	@$(TABLES) cls_random --data cifar10 --share 10 $(NARROW) $(KEPT) --out $(RESULTS)/cifar10-random.md --out $(RESULTS)/cifar10-random.csv
 
+SHORTER := --network-option precision=bfloat16 --network-option steps=3000
+GENERATED := --data mnist $(KEPT) $(SHORTER) --drawing-steps 25
+
 generation: $(STAMP)  ## Run the experiments on generation of docs/results (many hours; interrupted, it goes on)
-	@$(TABLES) std_ddpm --data mnist $(KEPT) --out $(RESULTS)/mnist-generation.md
+	@$(TABLES) std_ddpm $(GENERATED) --out $(RESULTS)/mnist-generation.md --out $(RESULTS)/mnist-generation.csv
 	@# Class by class: both tables need the same oracles.
-	@$(TABLES) ddpm --data mnist --class 1 $(KEPT) && $(TABLES) erasediff --data mnist --class 1 $(KEPT)
+	@$(TABLES) ddpm --class 1 $(GENERATED) && $(TABLES) erasediff --class 1 $(GENERATED)
 	@for class in 3 5 7 9; do \
-	  $(TABLES) ddpm --data mnist --class $$class --floors 0 $(KEPT) || exit 1; \
-	  $(TABLES) erasediff --data mnist --class $$class --floors 0 $(KEPT) || exit 1; done
-	@$(TABLES) ddpm --data mnist $(KEPT) --out $(RESULTS)/mnist-forgetting.md --out $(RESULTS)/mnist-forgetting.csv
-	@$(TABLES) erasediff --data mnist $(KEPT) --out $(RESULTS)/mnist-erasediff.md
-	@$(TABLES) label_perm --data mnist --class 1 $(KEPT) --out $(RESULTS)/mnist-labels.md
+	  $(TABLES) ddpm --class $$class --floors 0 $(GENERATED) || exit 1; \
+	  $(TABLES) erasediff --class $$class --floors 0 $(GENERATED) || exit 1; done
+	@$(TABLES) ddpm $(GENERATED) --out $(RESULTS)/mnist-forgetting.md --out $(RESULTS)/mnist-forgetting.csv
+	@$(TABLES) erasediff $(GENERATED) --out $(RESULTS)/mnist-erasediff.md --out $(RESULTS)/mnist-erasediff.csv
+	@$(TABLES) label_perm --class 1 $(GENERATED) --out $(RESULTS)/mnist-labels.md --out $(RESULTS)/mnist-labels.csv
 	@$(TABLES) variants --data digits --preset demo --seeds 3 --runs $(RESULTS)/runs --out $(RESULTS)/digits-variants.md
-	@for name in samples votes pipeline gmm; do \
-	  $(BIN)/erasable figures $$name --data mnist $(KEPT) --out $(RESULTS)/mnist-$$name.png || exit 1; done
+	@for name in samples votes pipeline; do \
+	  $(BIN)/erasable figures $$name --data mnist $(KEPT) $(SHORTER) --out $(RESULTS)/mnist-$$name.png || exit 1; done
+	@$(BIN)/erasable figures gmm --data mnist $(KEPT) --out $(RESULTS)/mnist-gmm.png
 	@$(BIN)/erasable figures samples --data cifar10 --preset trial --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-trial.png
 
 clean:  ## Remove everything the targets made

@@ -191,6 +191,64 @@ def test_tuning_takes_the_setting_that_forgets_and_says_what_diverged(drawings, 
     assert "as shares of doing nothing" in page.read_text()
 
 
+def test_the_headline_tells_what_methods_are_tuned_by(drawings, edits):
+    made = run_forgetting(drawings, [3], seeds=[0], methods=("ft",), floors=1)
+    headline, *_ = forgetting_document(drawings, made, "Title", "command").sheets[0].notes
+    for row in (("spm", "deletion"), ("ddpm", "ft")):
+        value = made.runs[row][3][0].result["fid_oracle_remaining"]
+        floor = made.floors[row[0]][3].result["fid_oracle_remaining"]
+        assert f"FID_O of the other classes {value:.2f} (floor {floor:.2f})" in headline
+
+
+def test_a_choice_at_the_end_of_what_was_tried_is_told(drawings, edits):
+    made = run_forgetting(drawings, [3], seeds=[0], methods=("ft",), floors=0)
+
+    def told():
+        facts = forgetting_document(drawings, made, "Title", "command").facts
+        return next(fact for fact in facts if fact.startswith("Tuned on"))
+
+    assert "last value tried" not in told()
+    (entry,) = made.searched
+    best = entry["chosen"]["learning_rate"]
+    entry["searched"] = [
+        one for one in entry["searched"] if one["settings"]["learning_rate"] <= best
+    ]
+    assert told().endswith(", the last value tried for learning_rate")
+
+
+def test_a_model_with_an_embedding_is_told_to_be_asked_for_the_forgotten_class(drawings):
+    options = {"seeds": [0], "methods": (), "is_tuned": False, "floors": 0}
+    kinds = ("spm", "spm_plain")
+    with_one = run_forgetting(drawings, [3], kinds=kinds, **options)
+    notes = forgetting_document(drawings, with_one, "Title", "command").sheets[0].notes
+    assert any("told the number of the *forgotten* class" in note for note in notes)
+    without = run_forgetting(drawings, [3], **options)
+    notes = forgetting_document(drawings, without, "Title", "command").sheets[0].notes
+    assert not any("told the number" in note for note in notes)
+
+
+def test_the_oracle_that_tuning_is_by_counts_as_a_run(drawings, edits):
+    made = run_forgetting(drawings, [3], seeds=[0], methods=("ft",), floors=0)
+    assert made.searched[0]["untouched"] in made.every
+    assert made.searched[0]["untouched"].settings["without"] == 0
+
+
+def test_all_models_of_a_scale_have_one_kernel(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        _generators,
+        "get_kernels",
+        lambda *, work, device: asked.append(work) or SimpleNamespace(name="compiled"),
+    )
+    kernels = {}
+    for scale in ("tiny", "demo", "laptop", "paper"):
+        generators = Generators(load_dataset("digits"), scale="tiny", runs=Runs(tmp_path))
+        generators.scale = scale  # digits have too few pixels for the larger ones
+        kernels[scale] = generators.kernel
+    assert kernels == {"tiny": "eager", "demo": "eager", "laptop": "compiled", "paper": "compiled"}
+    assert asked == [math.inf] * 2  # whatever the work of a call is
+
+
 def test_a_diverged_edit_is_named_and_not_done_again(drawings, edits, monkeypatch):
     monkeypatch.setitem(METHODS["tiny"], "salun", {"steps": 1, "learning_rate": 1e-2})
     options = {"seeds": [0], "methods": ("ft", "salun"), "is_tuned": False, "floors": 0}

@@ -223,6 +223,8 @@ def test_variants_of_the_generator(run, kept, monkeypatch):
     code, out, _ = run("tables", "variants", *FEW, "--runs", kept)
     assert code == 0
     assert "SPM, rows at the query's time step" in out
+    assert "by the eager kernel" in " ".join(out.split())
+    assert "where they are encoded in each step" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

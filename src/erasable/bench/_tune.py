@@ -221,6 +221,16 @@ def open_ends(entry: dict[str, Any]) -> list[str]:
     return [name for name, line in sides if entry["chosen"][name] in (line[0], line[-1])]
 
 
+def edges(entry: dict[str, Any]) -> str:
+    """Say where the choice is the last that was tried: values beyond might be better.
+
+    Args:
+        entry: What `tune` returned.
+    """
+    at_edge = open_ends(entry)
+    return f", the last value tried for {', '.join(at_edge)}" if at_edge else ""
+
+
 def _beyond(
     method: type[Tunable], best: dict[str, Any], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:

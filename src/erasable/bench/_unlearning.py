@@ -26,7 +26,7 @@ from erasable.bench._paper import (
 from erasable.bench._rules import classes_rule
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Figure, Sheet
-from erasable.bench._tune import expected, mean_gap, open_ends, tune_all
+from erasable.bench._tune import edges, expected, mean_gap, tune_all
 from erasable.bench._unlearning_figures import unlearning_pictures
 from erasable.bench._unlearning_sheets import KIND_TITLES, detail_sheets, unlearning_sheet
 from erasable.errors import ArgumentError
@@ -310,14 +310,8 @@ def tuned_fact(entry: dict[str, Any]) -> str:
     so = "" if in_table is None else f"; in the table its mean is {100 * in_table:.2f}"
     return (
         f"Tuned on {entry['rule']}, original of seed {entry['seed']}, mean of ΔUA, ΔRA and ΔTA in "
-        f"points: {entry['method']}, {tried}. Chosen: {_words(entry['chosen'])}{_edges(entry)}{so}"
+        f"points: {entry['method']}, {tried}. Chosen: {_words(entry['chosen'])}{edges(entry)}{so}"
     )
-
-
-def _edges(entry: dict[str, Any]) -> str:
-    """Say where the choice is the last that was tried: values beyond might be better."""
-    at_edge = open_ends(entry)
-    return f", the last value tried for {', '.join(at_edge)}" if at_edge else ""
 
 
 def _words(settings: dict[str, Any]) -> str:

@@ -30,7 +30,8 @@ class DiffusionTask:
         retain_classes: Their class indices, (rows,).
         target: Index of the class to forget.
         count: Number of classes.
-        draw: From class indices (n,) and a seed to images that the original draws, from −1 to 1.
+        draw: From class indices (n,), a seed and a number of denoising steps to images that the
+            original draws, from −1 to 1.
         average: How much of the running mean of the weights a step keeps.
         budget: What may be spent.
         account: Where the time goes.
@@ -45,7 +46,7 @@ class DiffusionTask:
     retain_classes: Tensor
     target: int
     count: int
-    draw: Callable[[Tensor, int], Tensor]
+    draw: Callable[[Tensor, int, int], Tensor]
     average: float = 0.999
     budget: Budget = field(default_factory=Budget)
     account: TimeAccount = field(default_factory=TimeAccount)

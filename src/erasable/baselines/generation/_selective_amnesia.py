@@ -18,6 +18,7 @@ class SelectiveAmnesia(DiffusionMethod):
 
     Attributes:
         per_class: Images that the original draws of each class.
+        drawing_steps: Denoising steps of such an image.
         fisher_images: Of those, how many the Fisher information is estimated from.
         fisher_steps: Time steps per image there; gradients are summed over them, then squared. Of
             fewer than all, the sum is scaled up, which makes more of what is noise in it.
@@ -29,6 +30,7 @@ class SelectiveAmnesia(DiffusionMethod):
 
     steps: int = 20_000
     per_class: int = 500
+    drawing_steps: int = 50
     fisher_images: int = 5000
     fisher_steps: int = TIMESTEPS
     elastic: float = 10.0
@@ -36,7 +38,9 @@ class SelectiveAmnesia(DiffusionMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(("per_class", 1), ("fisher_images", 1), ("fisher_steps", 1))
+        self._require(
+            ("per_class", 1), ("drawing_steps", 1), ("fisher_images", 1), ("fisher_steps", 1)
+        )
 
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
@@ -48,7 +52,7 @@ class SelectiveAmnesia(DiffusionMethod):
         task = run.task
         with task.account.part("drawing"):
             classes = torch.arange(task.count).repeat_interleave(self.per_class)
-            images = task.draw(classes, self.seed)
+            images = task.draw(classes, self.seed, self.drawing_steps)
         run.kept["images"], run.kept["classes"] = images, classes
         run.kept["others"] = (classes != task.target).nonzero()[:, 0]
         run.kept["start"] = [p.detach().clone() for p in run.parameters]

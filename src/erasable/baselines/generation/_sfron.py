@@ -45,7 +45,7 @@ class SFRon(DiffusionMethod):
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
         """Return numbers of steps, which govern most, and rates."""
-        return {"steps": (25, 50, 100), "learning_rate": (1e-4, 5e-4)}
+        return {"steps": (25, 50, 100, 150), "learning_rate": (1e-4, 5e-4)}
 
     def prepare(self, run: DiffusionRun) -> None:
         """Compare which weights the forget set needs with which the others do."""

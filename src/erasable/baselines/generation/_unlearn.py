@@ -65,10 +65,11 @@ def unlearn_class(
         raise ArgumentError("Expected rows of other classes to keep, but got none.")
     model = copy.deepcopy(original)
 
-    def draw(classes: Tensor, seed: int) -> Tensor:
+    def draw(classes: Tensor, seed: int, steps: int) -> Tensor:
         labels = [original.labels_[int(place)] for place in classes]
         generator = torch.Generator().manual_seed(seed)
-        return 2 * torch.from_numpy(original.sample(labels, generator=generator)) - 1
+        images = original.sample(labels, generator=generator, num_inference_steps=steps)
+        return 2 * torch.from_numpy(images) - 1
 
     task = DiffusionTask(
         network=model.network_,

@@ -44,8 +44,10 @@ class Forgetting:
     def every(self) -> list[Run]:
         """All runs behind the tables."""
         cells = [run for row in self.runs.values() for runs in row.values() for run in runs]
-        tried = [one["run"] for entry in self.searched for one in entry["searched"]]
-        return cells + [run for row in self.floors.values() for run in row.values()] + tried
+        cells += [run for row in self.floors.values() for run in row.values()]
+        for entry in self.searched:
+            cells += [entry["untouched"], *(one["run"] for one in entry["searched"])]
+        return cells
 
 
 def run_forgetting(

@@ -8,11 +8,13 @@ from erasable.baselines.generation import DIFFUSION_METHODS
 from erasable.bench._document import Document, origin
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
+from erasable.bench._tune import edges
 from erasable.bench.generation._cells import GAPS
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import forgetting_pictures
 from erasable.bench.generation._forgetting import Forgetting
 from erasable.bench.generation._paper import FORGETTING
+from erasable.bench.generation._presets import SPM_VARIANTS
 from erasable.bench.generation._tuning import SCORED, score, settings_of
 from erasable.bench.generation._words import TITLES, introduction, judge_note
 from erasable.typing import Label
@@ -40,7 +42,8 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
     ]
     notes = sheets[0].notes
     notes += [_headline(made), _untouched_note(made), _structural_note(made), _floor_note(made)]
-    notes += [_reading_note(drawings), judge_note(drawings, made.every)]
+    notes += [_reading_note(drawings), *_embedding_notes(made)]
+    notes.append(judge_note(drawings, made.every))
     notes.extend(f"Failed: {name}: {why}" for name, why in made.failures.items())
     facts = [*origin(made.every, command), *_method_facts(generators.scale, made)]
     facts.append(f"Networks: {generators.settings['network']}")
@@ -174,22 +177,25 @@ def _headline(made: Forgetting) -> str:
     deleted = [row for row in made.runs if row[1] == "deletion"]
     edits = _complete(made)
     if not edits:
-        parts = [
-            f"{row_title(*row)}: FID_O {_mean(made, row, 'fid_oracle'):.2f}, UA "
-            f"{100 * _mean(made, row, 'ua'):.1f} % (its oracle: "
-            f"{100 * _mean(made, (row[0], 'retrain'), 'ua'):.1f} %)"
-            for row in deleted
-        ]
-        return "; ".join(parts) + "."
+        return "; ".join(f"{row_title(*row)}: {_tuned_by(made, row)}" for row in deleted) + "."
     own = deleted[0]
     best = min(edits, key=lambda row: score(*_means(made, row, ("ddpm", "untouched"))))
     faster = _mean(made, best, "seconds") / _mean(made, own, "seconds")
     return (
-        f"{row_title(*own)}: FID_O {_mean(made, own, 'fid_oracle'):.2f}, UA "
-        f"{100 * _mean(made, own, 'ua'):.1f} %. Of the edits of the ordinary model "
-        f"{TITLES[best[1]]} is closest to its oracle by what methods are tuned by: FID_O "
-        f"{_mean(made, best, 'fid_oracle'):.2f}, UA {100 * _mean(made, best, 'ua'):.1f} %, in "
-        f"{faster:,.0f} times the time."
+        f"{row_title(*own)}: {_tuned_by(made, own)}. Of the edits of the ordinary model "
+        f"{TITLES[best[1]]} is closest to its oracle by what methods are tuned by: "
+        f"{_tuned_by(made, best)}, in {faster:,.0f} times the time."
+    )
+
+
+def _tuned_by(made: Forgetting, row: tuple[str, str]) -> str:
+    """Tell the figures of a row that methods are tuned by, and what its own oracle has."""
+    floor = _floor(made, row[0], "fid_oracle_remaining")
+    beside = "" if floor is None else f" (floor {floor:.2f})"
+    return (
+        f"FID_O of the other classes {_mean(made, row, 'fid_oracle_remaining'):.2f}{beside}, UA "
+        f"{100 * _mean(made, row, 'ua'):.1f} % (its oracle: "
+        f"{100 * _mean(made, (row[0], 'retrain'), 'ua'):.1f} %)"
     )
 
 
@@ -214,7 +220,9 @@ def _structural_note(made: Forgetting) -> str:
     return (
         "A small FID_O, and the UA, of deletion are partly structural: asked for the forgotten "
         "class, the deleted model and its oracle both draw from the rows of the same stand-in, the "
-        "first class that is left. So the other classes alone, and each class alone, stand below. "
+        "first class that is left. An oracle of the ordinary model has nothing to draw from there: "
+        "what it draws is arbitrary, and being far from it is no fault of an edit. "
+        "So the other classes alone, and each class alone, stand below. "
         f"Of {again:,} images of other classes that were drawn again after a deletion, {same:,} "
         "are the same to the byte as before."
     )
@@ -235,6 +243,21 @@ def _reading_note(drawings: Drawings) -> str:
     return f"Of its class, an image by SPM reads {rows:,} rows at most."
 
 
+def _embedding_notes(made: Forgetting) -> list[str]:
+    """Say how models are asked that know classes by number, too, and which figures face them."""
+    kinds = dict.fromkeys(kind for kind, _ in made.runs)
+    if not any(SPM_VARIANTS.get(kind, {}).get("labels") for kind in kinds):
+        return []
+    return [
+        "Models with a label embedding, and their oracles, read the rows of the stand-in and are "
+        "told the number of the *forgotten* class: what the embedding kept of it is what is asked "
+        "for. `forget` and `sample` would tell them the stand-in's. An oracle's embedding of that "
+        "number was not trained, unless numbers are permuted.",
+        "The paper's model permutes labels; its figures face both that one and the one without an "
+        "embedding.",
+    ]
+
+
 def _method_facts(scale: str, made: Forgetting) -> list[str]:
     facts = []
     chosen: dict[str, dict[str, Any]] = {}
@@ -248,7 +271,7 @@ def _method_facts(scale: str, made: Forgetting) -> list[str]:
         facts.append(
             f"Tuned on class {entry['label']!r} by {entry['images']} images per class, mean of ΔUA "
             "and FID_O of the other classes as shares of doing nothing: "
-            f"{TITLES[entry['method']]}, {tried}. Chosen: {_said(entry['chosen'])}"
+            f"{TITLES[entry['method']]}, {tried}. Chosen: {_said(entry['chosen'])}{edges(entry)}"
         )
     names = [row[1] for row in made.runs if row[1] in DIFFUSION_METHODS]
     if names and not made.searched:

@@ -1,7 +1,9 @@
 """Originals and oracles of generation, each trained once, and the judge of what they draw."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from erasable.bench.generation._presets import (
 from erasable.data import Dataset, Split, in_bytes, shrunk
 from erasable.errors import ArgumentError, listing
 from erasable.files import require_writable
+from erasable.fusion import get_kernels
 from erasable.metrics import ClassifierFeatures, FeatureNetwork
 from erasable.models import DDPM, GMM, ParametricClassifier, SPMGenerator, preset
-from erasable.training import StepConfig, input_shape, seconds_spent
+from erasable.training import StepConfig, input_shape, make_fabric, seconds_spent
 from erasable.typing import Label
 from erasable.weights import weights_digest
 
@@ -33,7 +36,8 @@ _VERSION = 1
 """To be raised when code changes what is learnt: kept results of older code are not used then."""
 
 _TRIFLES = ("tiny", "demo", "trial")
-"""Scales whose judge is the smallest classifier, trained for longer than two epochs."""
+"""Scales whose judge is the smallest classifier, trained for longer than two epochs, and whose
+generators do not have enough to do for a compiler."""
 
 
 class Generators:
@@ -150,6 +154,16 @@ class Generators:
 
     # -- models ----------------------------------------------------------------------------------
 
+    @cached_property
+    def kernel(self) -> str:
+        """How patches are compared: one way for all trainings and drawings, so that times compare.
+
+        Left to choose by itself, a model takes another way for more rows, or more steps.
+        """
+        if self.scale in _TRIFLES:
+            return "eager"
+        return get_kernels(work=math.inf, device=make_fabric("auto").device.type).name
+
     @property
     def image_shape(self) -> tuple[int, ...]:
         """Shape of an image, (channels, height, width)."""
@@ -207,7 +221,7 @@ class Generators:
         with self._alone(shared["checkpoint"]):
             if kind == "ddpm":
                 return DDPM(**shared).fit(rows.X, labels, classes=self.classes)
-            model = SPMGenerator(**shared, **SPM_VARIANTS[kind])
+            model = SPMGenerator(**shared, **SPM_VARIANTS[kind], kernel=self.kernel)
             return model.fit(rows.X, labels, ids=rows.ids, classes=self.classes, judge=judge)
 
     def _alone(self, folder: Path) -> FileLock:

@@ -123,6 +123,7 @@ def _timing(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> R
         return {
             "seconds": {name: found[_WARM_UP:] for name, found in times.items()},
             "rows_of_class": held,
+            "kernel": generators.kernel,
         }
 
     return generators.runs.run(settings, work)
@@ -158,7 +159,7 @@ def standard_document(
             continue
         kind, _, size = name.partition(" ")
         entries: list[Entry] = [
-            TITLES[kind] + (f", {size} rows per class" if size else ""),
+            _title(drawings, kind) + (f", {size} rows per class" if size else ""),
             Figure([run.result["fid"] for run in runs]),
             Figure([run.result["consistency"] for run in runs], scale=100),
             Figure([_ratio(timing, name) for timing in timings]),
@@ -180,6 +181,12 @@ def standard_document(
         [*origin(every, command), f"Networks: {generators.settings['network']}", *_watched(found)],
         standard_pictures(generators.classes, {name: found[name][0] for name in names}),
     )
+
+
+def _title(drawings: Drawings, kind: str) -> str:
+    if kind != "gmm":
+        return TITLES[kind]
+    return f"{TITLES[kind]}, {drawings.generators.settings['mixtures']:,} Gaussians per class"
 
 
 def _headline(found: dict[str, list[Run]], timings: list[Run]) -> str:
@@ -218,7 +225,15 @@ def _timing_note(timing: Run) -> str:
     return (
         f"Time: {timing.settings['images']} images of one class, {timing.settings['steps']} steps, "
         "all models in turn in one process; median of "
-        f"{timing.settings['rounds']} rounds. Rows are encoded when they "
-        f"are stored; that is not counted. The class has {timing.result['rows_of_class']:,} rows: "
-        "where more are asked for, all are read."
+        f"{timing.settings['rounds']} rounds; patches are compared by the "
+        f"{timing.result['kernel']} kernel. Rows are encoded when they are stored; that is not "
+        f"counted{_followed(timing)}. The class has {timing.result['rows_of_class']:,} rows: where "
+        "more are asked for, all are read."
     )
+
+
+def _followed(timing: Run) -> str:
+    """Say what is counted where rows are encoded while an image is drawn."""
+    if "spm_follow" not in timing.settings["rows"]:
+        return ""
+    return ", except at the query's time step, where they are encoded in each step"

@@ -58,13 +58,13 @@ def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[s
     """
     fewer = max(2, drawings.per_class // _SHARE)
     few = Drawings(drawings.generators, fewer, steps=drawings.steps)
-    nothing = untouched_cell(few, "ddpm", label, 0).result
+    untouched = untouched_cell(few, "ddpm", label, 0)
     searched: list[dict[str, Any]] = []
     while todo := untried(DIFFUSION_METHODS[name], searched, score="score"):
         for settings in todo:
             method = settings_of(drawings.generators.scale, name, **settings)
             run = edited_cell(few, method, label, 0)
-            found = None if "failed" in run.result else score(run.result, nothing)
+            found = None if "failed" in run.result else score(run.result, untouched.result)
             say(f"{name} {settings}: " + ("diverged" if found is None else f"score {found:.2f}"))
             searched.append({"settings": settings, "score": found, "run": run})
     best = best_of(searched, score="score")
@@ -74,6 +74,7 @@ def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[s
         "method": name,
         "label": label,
         "images": few.per_class,
+        "untouched": untouched,
         "searched": searched,
         "chosen": best["settings"],
     }
