@@ -287,6 +287,23 @@ def test_a_page_needs_figures_only(drawings, edits, tmp_path):
     )
 
 
+def test_images_of_few_rows_are_compared_with_those_of_the_most(drawings, monkeypatch):
+    sample = Painter.sample
+
+    def darker(self, labels, *, rows_per_class=0, **options):
+        return sample(self, labels, **options) * (1 - rows_per_class / 100)
+
+    monkeypatch.setattr(Painter, "sample", darker)
+    found = run_standard(drawings, seeds=[0], sizes=(10, 20))
+    (run,) = found["difference"]
+    few, many = drawings.of_original("ddpm", 0), drawings.of_original("spm", 0, rows_per_class=20)
+    by_hand = np.abs(few.astype(float) - many.astype(float)).mean() / 255
+    assert run.result["differences"]["ddpm"] == pytest.approx(by_hand)
+    assert by_hand > run.result["differences"]["spm 10"] > run.result["differences"]["spm 20"] == 0
+    (sheet,) = standard_document(drawings, found, "command", "Title").sheets
+    assert "pixels unlike SPM, 20 rows, %" in sheet.header
+
+
 def test_each_class_is_finished_with_its_floor_before_the_next(drawings, edits, monkeypatch):
     wanted = []
     model = drawings.generators.model

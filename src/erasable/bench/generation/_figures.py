@@ -69,7 +69,7 @@ def standard_pictures(classes: Sequence[Label], runs: "dict[str, Run]") -> list[
     """
 
     def draw() -> bytes:
-        rows = [(name.replace("_", " "), _first(run, classes)) for name, run in runs.items()]
+        rows = [(name, _first(run, classes)) for name, run in runs.items()]
         return image_grid(rows, [str(label) for label in classes])
 
     caption = "One image per class of each model; networks draw from the same noise."

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from erasable.bench._document import Document, origin
@@ -25,6 +27,9 @@ VARIANTS = ("spm", "spm_follow", "spm_support", "spm_detached", "spm_permuted", 
 
 _TIMED_IMAGES = 64
 _ROUNDS, _WARM_UP = 3, 1
+_ASIDE = ("time", "difference")
+"""Runs that are not of one row."""
+
 _SHARES = 10
 """About how many of the shares that were noted in training are told."""
 
@@ -41,7 +46,8 @@ def run_standard(
     """
     rows: dict[str, dict[str, Any]] = {"ddpm": {}, "gmm": {}}
     rows |= {f"spm {size}": {"rows_per_class": size} for size in sizes}
-    return _run(drawings, rows, seeds)
+    found = _run(drawings, rows, seeds)
+    return {**found, "difference": [_differences(drawings, rows, seed) for seed in seeds]}
 
 
 def run_variants(
@@ -87,6 +93,28 @@ def _quality(drawings: Drawings, name: str, seed: int, options: dict[str, Any]) 
         return {**found, "training_seconds": training["seconds"], "watched": watched}
 
     return drawings.figures(settings, work)
+
+
+def _differences(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> Run:
+    """Compare images of every row with those of the last one, pixel by pixel."""
+    generators, facing = drawings.generators, list(rows)[-1]
+    settings = {
+        **drawings.settings("difference", "ddpm", seed),
+        "name": "all",
+        "parameters": {name: generators.parameters(name.partition(" ")[0]) for name in rows},
+        "rows": rows,
+        "facing": facing,
+    }
+
+    def drawn(name: str) -> npt.NDArray[np.float64]:
+        images = drawings.of_original(name.partition(" ")[0], seed, **rows[name])
+        return images.astype(np.float64) / 255
+
+    def work(_: Path) -> dict[str, Any]:
+        last = drawn(facing)
+        return {"differences": {name: float(abs(drawn(name) - last).mean()) for name in rows}}
+
+    return generators.runs.run(settings, work)
 
 
 def _timing(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> Run:
@@ -149,15 +177,16 @@ def standard_document(
     """
     generators = drawings.generators
     has_paper = any(name in STANDARD and name != "ddpm" for name in found)
+    names = [name for name in found if name not in _ASIDE]
+    differences = found.get("difference", [])
     header = ["model", f"FID[{generators.features_name}]", "drawn as asked %", "time / DDPM"]
     header += ["training, seconds"]
+    header += [f"pixels unlike {_name(names[-1])}, %"] if differences else []
     header += ["paper: FID[inception], CIFAR-10", "paper: time / DDPM"] if has_paper else []
     timings = found["time"]
     rows: list[list[Entry]] = []
-    for name, runs in found.items():
-        if name == "time":
-            continue
-        kind, _, size = name.partition(" ")
+    for name in names:
+        runs, (kind, _, size) = found[name], name.partition(" ")
         entries: list[Entry] = [
             _title(drawings, kind) + (f", {size} rows per class" if size else ""),
             Figure([run.result["fid"] for run in runs]),
@@ -167,19 +196,36 @@ def standard_document(
             if kind == "gmm"
             else Figure([r.result["training_seconds"] for r in runs], digits=0),
         ]
+        if differences:
+            entries.append(Figure([r.result["differences"][name] for r in differences], scale=100))
         if has_paper:
             paper = STANDARD.get(name)
             entries += ["–", "–"] if paper is None else [f"{paper[0]:.2f}", f"{paper[1]:.2f}"]
         rows.append(entries)
     every = [run for runs in found.values() for run in runs]
-    notes = [_headline(found, timings), _timing_note(timings[0]), judge_note(drawings, every)]
-    names = [name for name in found if name != "time"]
+    notes = [_headline(found, timings), *([_difference_note(names[-1])] if differences else [])]
+    notes += [_timing_note(timings[0]), judge_note(drawings, every)]
     return Document(
         f"{title}: {generators.data.name}",
         introduction(generators.features_name),
         [Sheet("Generation from all classes", header, rows, notes)],
         [*origin(every, command), f"Networks: {generators.settings['network']}", *_watched(found)],
-        standard_pictures(generators.classes, {name: found[name][0] for name in names}),
+        standard_pictures(generators.classes, {_name(name): found[name][0] for name in names}),
+    )
+
+
+def _name(name: str) -> str:
+    """Return a short name of a row."""
+    kind, _, size = name.partition(" ")
+    return TITLES[kind] + (f", {size} rows" if size else "")
+
+
+def _difference_note(last: str) -> str:
+    return (
+        "Pixels unlike: the mean absolute difference, as a share of the whole range, to the image "
+        f"that {_name(last)} draws of the same noise: how much it matters which rows, and how "
+        "many, are read. A mixture has noise of its own, so its figure is that of unrelated images "
+        "of a class."
     )
 
 
@@ -208,7 +254,7 @@ def _watched(found: dict[str, list[Run]]) -> list[str]:
     """Tell how the share of images that are drawn as asked grew in training, once per network."""
     facts: dict[str, str] = {}
     for name, (run, *_) in found.items():
-        if name == "time" or not run.result["watched"]:
+        if name in _ASIDE or not run.result["watched"]:
             continue
         every = max(1, len(run.result["watched"]) // _SHARES)
         shown = run.result["watched"][every - 1 :: every]
