@@ -68,8 +68,8 @@ class EagerKernels(Kernels):
     def scores(self, queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
         """Compare, weigh and sum tile by tile."""
         found, negative = (rows @ weight).repeat(len(queries), 1), -rows
-        for some, others in _tiles(len(queries), len(rows), queries.shape[1]):
-            larger = torch.maximum(queries[some, None], negative[others])
+        for some, others, tile in _tiles(queries, rows):
+            larger = torch.maximum(queries[some, None], negative[others], out=tile)
             # Not a product with the weights: one core would fetch what the others have computed.
             found[some, others] += larger.mul_(weight).sum(dim=2)
         return found
@@ -77,8 +77,8 @@ class EagerKernels(Kernels):
     def active_sums(self, queries: Tensor, rows: Tensor, pull: Tensor) -> tuple[Tensor, Tensor]:
         """Weigh active units tile by tile."""
         of_queries, of_rows = torch.zeros_like(queries), torch.zeros_like(rows)
-        for some, others in _tiles(len(queries), len(rows), queries.shape[1]):
-            active = (queries[some, None] + rows[others]).gt_(0)
+        for some, others, tile in _tiles(queries, rows):
+            active = torch.add(queries[some, None], rows[others], out=tile).gt_(0)
             active *= pull[some, others, None]
             of_queries[some] += active.sum(dim=1)
             of_rows[others] += active.sum(dim=0)
@@ -163,11 +163,20 @@ def _compiler_problem(device: str) -> str | None:
     return None if torch.equal(found, torch.full((2, 3), 16.0)) else "its results are wrong"
 
 
-def _tiles(queries: int, rows: int, hidden: int) -> Iterator[tuple[slice, slice]]:
-    """Yield tiles that cover all pairs."""
+def _tiles(queries: Tensor, rows: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Yield queries, rows and room for their pairs, until all pairs are covered.
+
+    The room is the same for every tile: fresh memory for each would be handed out by the system
+    page by page, which can take several times as long as the sums.
+    """
+    hidden = queries.shape[1]
     pairs = max(1, _TILE // max(1, hidden))
-    height = max(1, min(queries, int(pairs**0.5)))
-    width = max(1, pairs // height)
-    for top in range(0, queries, height):
-        for left in range(0, rows, width):
-            yield slice(top, top + height), slice(left, left + width)
+    height = max(1, min(len(queries), int(pairs**0.5)))
+    width = max(1, min(len(rows), pairs // height))
+    room = queries.new_empty((height * width, hidden))
+    for top in range(0, len(queries), height):
+        for left in range(0, len(rows), width):
+            some = slice(top, min(top + height, len(queries)))
+            others = slice(left, min(left + width, len(rows)))
+            shape = (some.stop - top, others.stop - left)
+            yield some, others, room[: shape[0] * shape[1]].view(*shape, hidden)
