@@ -43,7 +43,7 @@ NetworkOption = Annotated[
 DrawingSteps = Annotated[
     int | None,
     typer.Option(
-        "--drawing-steps", min=1, max=999, help="Denoising steps of an image; default: 50."
+        "--drawing-steps", min=1, max=1000, help="Denoising steps of an image; default: 50."
     ),
 ]
 Untuned = Annotated[

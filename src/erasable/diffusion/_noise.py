@@ -11,7 +11,11 @@ TIMESTEPS = 1000
 
 
 def make_scheduler() -> Any:
-    """Return the paper's schedule: 1,000 steps, β from 1e-4 to 0.02, deterministic sampling."""
+    """Return the paper's schedule: 1,000 steps, β from 1e-4 to 0.02, deterministic sampling.
+
+    However few steps an image is drawn in, or many, the first is the last one of training: noise
+    is what the network expects there.
+    """
     return DDIMScheduler(
         num_train_timesteps=TIMESTEPS,
         beta_start=1e-4,
@@ -19,7 +23,7 @@ def make_scheduler() -> Any:
         beta_schedule="linear",
         prediction_type="epsilon",
         clip_sample=True,
-        steps_offset=1,  # 981, 961, …, 1 for 50 steps
+        timestep_spacing="trailing",  # 999, 979, …, 19 for 50 steps
     )
 
 

@@ -34,9 +34,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         problems = Problems("sampling")
-        if type(self.steps) is not int or not 1 <= self.steps < TIMESTEPS:
+        if type(self.steps) is not int or not 1 <= self.steps <= TIMESTEPS:
             problems.note(
-                f"Expected num_inference_steps from 1 to {TIMESTEPS - 1}, but got {self.steps!r}."
+                f"Expected num_inference_steps from 1 to {TIMESTEPS}, but got {self.steps!r}."
             )
         if isinstance(self.guidance, bool) or not 0 <= self.guidance < math.inf:
             problems.note(f"Expected guidance_scale of 0 or more, but got {self.guidance!r}.")
@@ -62,7 +62,9 @@ def denoise(
     """Take noise away step by step, and return images from 0 to 1.
 
     All images take a step before any takes the next one, so that what rows are at a time step is
-    needed once.
+    needed once. Where the image that is seen leaves −1 to 1 it is clipped, and the noise is taken
+    anew from the clipped one: with the noise as it was seen every clipped step shifts the image,
+    and more steps draw worse.
 
     Args:
         predict: How noise is seen.
@@ -79,7 +81,9 @@ def denoise(
     for timestep in schedule.timesteps:
         for part in parts:
             seen = predict(images[part], timestep, part)
-            images[part] = schedule.step(seen, timestep, images[part], eta=0.0).prev_sample
+            images[part] = schedule.step(
+                seen, timestep, images[part], eta=0.0, use_clipped_model_output=True
+            ).prev_sample
         tick()
     return ((images + 1) / 2).clamp(0, 1)
 

@@ -29,8 +29,8 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
 
     Args:
         components: Gaussians per class; at most as many as the class has images.
-        weights: ``uniform``: every Gaussian is as likely, as the paper writes it. ``learnt``: as
-            likely as EM found.
+        weights: ``uniform``: every Gaussian is as likely, in fitting and in drawing, as the paper
+            writes it. ``learnt``: as likely as EM finds.
         variance_floor: Added to the variance of every pixel (pixels range from 0 to 1); a Gaussian
             of a single image would have none.
         iterations: Rounds of EM at most.
@@ -82,9 +82,10 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         known = distinct(labels)
         mixtures = []
+        kind = _UniformMixture if self.weights == "uniform" else GaussianMixture
         for label in known:
             mine = pixels[[type(one) is type(label) and one == label for one in labels]]
-            mixture = GaussianMixture(
+            mixture = kind(
                 min(self.components, len(mine)),
                 covariance_type="diag",
                 reg_covar=self.variance_floor,
@@ -121,8 +122,7 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
         for place in np.unique(places):
             mixture = self.mixtures_[place]
             mine = np.flatnonzero(places == place)
-            shares = mixture.weights_ if self.weights == "learnt" else None
-            chosen = rng.choice(mixture.n_components, len(mine), p=shares)
+            chosen = rng.choice(mixture.n_components, len(mine), p=mixture.weights_)
             spread = np.sqrt(mixture.covariances_[chosen])
             images[mine] = mixture.means_[chosen] + spread * rng.normal(size=spread.shape)
         return torch.from_numpy(images.clip(0, 1).reshape(-1, *self.input_shape_))
@@ -151,6 +151,14 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
                 f"Expected variance_floor between 0 and 1, but got {self.variance_floor!r}."
             )
         problems.raise_if_any()
+
+
+class _UniformMixture(GaussianMixture):  # type: ignore[misc]  # sklearn is untyped
+    """A mixture whose Gaussians stay as likely as each other."""
+
+    def _m_step(self, *parts: Any, **options: Any) -> None:
+        super()._m_step(*parts, **options)
+        self.weights_ = np.full(self.n_components, 1 / self.n_components)
 
 
 def _fitted(mixture: GaussianMixture, rows: Any) -> GaussianMixture:

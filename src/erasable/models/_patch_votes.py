@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from erasable.diffusion import make_scheduler
+from erasable.diffusion import TIMESTEPS, make_scheduler
 from erasable.fusion import additive_votes
 from erasable.training import Inputs
 from erasable.typing import Float64s, Ints
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from erasable.models._spm_generator import SPMGenerator
 
 _TIMES = 10
+"""Time steps that votes are averaged over, from no noise to nothing but noise."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,11 @@ def patch_votes(
     clean = (2 * inputs[:] - 1).to(network.device)
     noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed))
     noise = noise.to(network.device)
-    scheduler.set_timesteps(_TIMES)
     groups, reads = reading.groups.cpu().numpy(), reading.reads.tolist()
     members = [np.flatnonzero(groups == group) for group in range(max(reads) + 1)]
     patches = model.patch_grid[0] * model.patch_grid[1]
     totals = [np.zeros((len(members[group]), patches)) for group in reads]
-    for timestep in scheduler.timesteps:
+    for timestep in torch.linspace(0, TIMESTEPS - 1, _TIMES).round().long():
         times = timestep.to(network.device).expand(len(clean))
         noisy = scheduler.add_noise(clean, noise, times)
         readers = network.fusion.to_query(network.encode(noisy, times, reading.labels))

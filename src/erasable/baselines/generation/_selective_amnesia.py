@@ -7,6 +7,7 @@ import torch
 
 from erasable.baselines.generation._base import DiffusionMethod, DiffusionRun
 from erasable.diffusion import TIMESTEPS
+from erasable.errors import ArgumentError
 
 
 @final
@@ -24,6 +25,7 @@ class SelectiveAmnesia(DiffusionMethod):
             fewer than all, the sum is scaled up, which makes more of what is noise in it.
         elastic: Weight of moving away from the original's weights.
         replay: Weight of the loss on drawn images of other classes.
+        drop: 0: classes are always told.
     """
 
     name: ClassVar[str] = "sa"
@@ -35,9 +37,12 @@ class SelectiveAmnesia(DiffusionMethod):
     fisher_steps: int = TIMESTEPS
     elastic: float = 10.0
     replay: float = 1.0
+    drop: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.drop:
+            raise ArgumentError(f"{self.name}: Expected drop to be 0, but got {self.drop!r}.")
         self._require(
             ("per_class", 1), ("drawing_steps", 1), ("fisher_images", 1), ("fisher_steps", 1)
         )

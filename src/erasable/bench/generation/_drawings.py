@@ -22,7 +22,7 @@ from erasable.typing import Label
 _STEPS = 50
 """Denoising steps of an image, where no other number is asked for."""
 
-SAMPLER: dict[str, Any] = {"guidance": 0.3, "seed": 12345, "version": 1}
+SAMPLER: dict[str, Any] = {"guidance": 0.3, "seed": 12345, "version": 2}
 """How every model draws besides; a part of what defines a run."""
 
 _ORACLE_NOISE = 777

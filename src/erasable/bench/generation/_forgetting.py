@@ -91,7 +91,7 @@ def run_forgetting(
             for kind in families:
                 _references(drawings, made, kind, label, seed)
             for name, settings in chosen.items():
-                method = settings_of(drawings.generators.scale, name, **settings)
+                method = settings_of(drawings, name, **settings)
                 run = edited_cell(drawings, method, label, seed)
                 if "failed" in run.result:
                     made.failures[f"{name}, {label!r}, seed {seed}"] = run.result["failed"]

@@ -45,7 +45,7 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
     notes += [_reading_note(drawings), *_embedding_notes(made)]
     notes.append(judge_note(drawings, made.every))
     notes.extend(f"Failed: {name}: {why}" for name, why in made.failures.items())
-    facts = [*origin(made.every, command), *_method_facts(generators.scale, made)]
+    facts = [*origin(made.every, command), *_method_facts(drawings, made)]
     facts.append(f"Networks: {generators.settings['network']}")
     return Document(
         f"{title}: {generators.data.name}",
@@ -258,7 +258,7 @@ def _embedding_notes(made: Forgetting) -> list[str]:
     ]
 
 
-def _method_facts(scale: str, made: Forgetting) -> list[str]:
+def _method_facts(drawings: Drawings, made: Forgetting) -> list[str]:
     facts = []
     chosen: dict[str, dict[str, Any]] = {}
     for entry in made.searched:
@@ -277,7 +277,7 @@ def _method_facts(scale: str, made: Forgetting) -> list[str]:
     if names and not made.searched:
         facts.append("Methods are not tuned: settings are as published, or what the time allows")
     for name in names:
-        settings = settings_of(scale, name, **chosen.get(name, {})).settings
+        settings = settings_of(drawings, name, **chosen.get(name, {})).settings
         facts.append(f"{TITLES[name]}: {_said(settings)}")
     return facts
 

@@ -37,9 +37,12 @@ def tuning_class(classes: Sequence[Label], labels: Sequence[Label]) -> Label:
     )
 
 
-def settings_of(scale: str, name: str, **settings: Any) -> DiffusionMethod:
-    """Return a method as it is run at a scale."""
-    return get_diffusion_method(name, **{**METHODS[scale][name], **settings})
+def settings_of(drawings: Drawings, name: str, **settings: Any) -> DiffusionMethod:
+    """Return a method as it is run at a scale; what it draws is drawn as everything else is."""
+    given = {**METHODS[drawings.generators.scale][name], **settings}
+    if hasattr(DIFFUSION_METHODS[name], "drawing_steps"):
+        given.setdefault("drawing_steps", drawings.steps)
+    return get_diffusion_method(name, **given)
 
 
 def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def tune_method(drawings: Drawings, name: str, label: Label, say: Say) -> dict[s
     searched: list[dict[str, Any]] = []
     while todo := untried(DIFFUSION_METHODS[name], searched, score="score"):
         for settings in todo:
-            method = settings_of(drawings.generators.scale, name, **settings)
+            method = settings_of(drawings, name, **settings)
             run = edited_cell(few, method, label, 0)
             found = None if "failed" in run.result else score(run.result, untouched.result)
             say(f"{name} {settings}: " + ("diverged" if found is None else f"score {found:.2f}"))
