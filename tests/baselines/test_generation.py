@@ -160,6 +160,16 @@ def task_of(original, **options):
     )
 
 
+def test_images_vary_as_they_did_for_the_original(original):
+    method = SelectiveAmnesia(batch_size=64)
+    for how in ("none", "flip"):
+        run = DiffusionRun(method, task_of(original, augmentation=how))
+        known = {x.tobytes() for x in run.images(run.task.retain, slice(None)).numpy()}
+        images, _ = run.retain_batch()
+        is_known = [x.tobytes() in known for x in images.numpy()]
+        assert all(is_known) if how == "none" else 10 < sum(is_known) < 54
+
+
 def test_the_fisher_information_sums_over_time_steps_before_it_squares(original):
     method = SelectiveAmnesia(per_class=1, fisher_images=1, fisher_steps=3, batch_size=2, steps=1)
     run = DiffusionRun(method, task_of(original))

@@ -148,10 +148,53 @@ def test_images_too_small_for_a_preset_are_refused(run, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_pictures_are_png(run, kept, tmp_path):
-    code, _, err = run("figures", "gmm", *FEW, "--runs", kept, "--out", tmp_path / "a.jpg")
+def test_images_too_small_for_the_preset_of_a_table_are_refused(run, kept):
+    code, _, err = run("tables", "ddpm", "--data", "digits", "--runs", kept)
     assert code == 1
-    assert "Expected --out to end in .png" in err
+    assert "at least 16 pixels for preset 'laptop', but those of digits have 8" in err
+
+
+def test_pictures_are_png(run, kept, model, tmp_path):
+    out = tmp_path / "a.jpg"
+    for words in (("figures", "gmm", *FEW, "--runs", kept), ("sample", model, "--n", 1)):
+        code, _, err = run(*words, "--out", out)
+        assert code == 1
+        assert "Expected --out to end in .png" in err
+        assert not out.exists()
+
+
+def test_no_more_images_are_shown_than_are_drawn(run, kept, tmp_path):
+    words = ("--per-class", 4, "--runs", kept, "--out", tmp_path / "gmm.png")
+    code, _, err = run("figures", "gmm", *FEW, *words)
+    assert code == 1
+    assert "Expected --per-class up to 3 with --preset tiny, but got 4" in err
+
+
+def test_any_parameter_of_a_generator_can_be_set(run, tmp_path):
+    words = ("train", tmp_path / "model", "digits", "--kind", "generator", "--preset", "tiny")
+    options = ("branch=follow", "rows_per_class=5", "channels=[8,16]", "support_gradient=false")
+    given = [word for option in options for word in ("--network-option", option)]
+    assert run(*words, *given)[0] == 0
+    found = load(tmp_path / "model")
+    assert (found.branch, found.rows_per_class, found.support_gradient) == ("follow", 5, False)
+    code, _, err = run("train", tmp_path / "other", *words[2:], "--network-option", "verbose=2")
+    assert code == 1
+    assert "warmup, but got 'verbose'" in err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_generator_is_replaced_on_request_and_what_it_forgot_stays_forgotten(run, tmp_path):
+    path, rows = tmp_path / "model", tmp_path / "rows.npz"
+    train = load_digits()[0]
+    np.savez(rows, X=train.X[:40], y=train.y[:40], ids=train.ids[:40])
+    words = ("train", path, rows, "--kind", "generator", "--preset", "tiny")
+    assert run(*words)[0] == 0
+    assert run(*words, "--seed", 1, "--overwrite")[0] == 0
+    assert run("forget", path, "--id", train.ids[0])[0] == 0
+    code, _, err = run(*words, "--overwrite")
+    assert code == 1
+    assert "forgotten" in err
+    assert len(load(path).memory) == 39
 
 
 def test_without_diffusers_the_remedy_is_named(run, tmp_path, monkeypatch):
@@ -281,6 +324,16 @@ def test_figures(run, kept, tmp_path, figure):
     assert pixels(out).std() > 5
 
 
+def test_another_class_can_stand_in(run, kept):
+    words = ("tables", "label_perm", *FEW, "--class", "1", "--runs", kept)
+    code, out, _ = run(*words, "--stand-in", "5")
+    assert code == 0
+    assert "the same stand-in, class 5 (the first class that is left" in " ".join(out.split())
+    code, _, err = run(*words, "--stand-in", "z")
+    assert code == 1
+    assert "but got 'z'" in err
+
+
 def test_the_teaser(run, tmp_path):
     out = tmp_path / "teaser.png"
     assert run("figures", "teaser", "--out", out)[0] == 0
@@ -306,7 +359,7 @@ def test_networks_and_drawing_of_a_table_can_be_set(run, kept):
         ("steps", "Expected --network-option NAME=VALUE, but got 'steps'"),
         ("steps=few", "Expected steps in [0, 1000000000], but got 'few'"),
         ("precision=half", "but got 'half'"),
-        ("channels=32", "of their own types, but got {'channels': 32}"),
+        ("channels=32", "Expected channels to be a list of ints, but got 32"),
         ("drop=a", "of their own types, but got {'drop': 'a'}"),
     ],
 )

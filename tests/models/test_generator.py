@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers import DDPMPipeline, UNet2DModel
+from safetensors.torch import load_file, save_file
 
 from diffusion.references import one_step
 from erasable import SPMGenerator, load
@@ -342,6 +343,21 @@ def test_a_saved_generator_is_a_pipeline_directory(tmp_path):
     assert (tmp_path / "model" / "scheduler" / "scheduler_config.json").is_file()
 
 
+@pytest.mark.parametrize("change", ["missing", "unexpected"])
+def test_weights_that_are_not_all_there_are_not_read_as_a_network(tmp_path, change):
+    generator().save(tmp_path / "model")
+    path = tmp_path / "model" / "unet" / "diffusion_pytorch_model.safetensors"
+    weights = load_file(path)
+    if change == "missing":
+        del weights["mid_block.fusion.weight"]
+    else:
+        weights["mid_block.fusion.more"] = torch.zeros(3)
+    path.unlink()  # it may be shared with the model's own file
+    save_file(weights, path)
+    with pytest.raises(StoreError, match=rf"MemoryUNet .*{change}_keys: 'mid_block.fusion"):
+        MemoryUNet.from_pretrained(tmp_path / "model" / "unet")
+
+
 def test_saving_again_brings_the_directory_up_to_date(tmp_path):
     model = generator(ids=range(64))
     model.save(tmp_path / "model")
@@ -495,11 +511,35 @@ def test_a_class_without_rows_is_refused_and_named():
         ({"batch_size": 0}, "batch_size"),
         ({"colour": 1}, "'class_numbers', but got 'colour'"),
         ({"rows_per_class": 0}, "rows_per_class"),
+        ({"guidance_scale": "much"}, "guidance_scale of 0 or more, but got 'much'"),
+        ({"generator": 5}, r"torch\.Generator on the CPU, but got 5"),
     ],
 )
 def test_a_wrong_request_is_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         generator().sample(["a"], **options)
+
+
+def test_numbers_of_numpy_are_numbers():
+    model = generator()
+    asked = {"num_inference_steps": np.int64(5), "guidance_scale": np.float32(0.3)}
+    found = model.sample(ALL, **asked, generator=seeded(), batch_size=np.int32(64))
+    np.testing.assert_allclose(found, drawn(model), atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_images_that_have_no_other_of_their_class_are_refused(count):
+    X, y = quarters(count)
+    with pytest.raises(ArgumentError, match=f"each of {count} is alone. With steps=0"):
+        SPMGenerator(**SMALL, steps=2).fit(X, y)
+    assert len(SPMGenerator(**SMALL, steps=0).fit(X, y).memory) == count
+
+
+def test_a_training_in_which_most_images_read_nothing_says_so(caplog):
+    X, _ = quarters(66)
+    labels = [str(place // 2) for place in range(64)] + ["a", "a"]
+    SPMGenerator(**{**SMALL, "batch_size": 4}, steps=3, support_size=1).fit(X, labels)
+    assert "of images had no row of their class to read" in caplog.text
 
 
 def test_output_types_are_named():
@@ -518,6 +558,10 @@ def test_output_types_are_named():
         ({"kernel": "fast"}, "kernel"),
         ({"steps": -1}, "steps"),
         ({"channels": (8, 16, 16, 16, 16)}, "halved 4 times"),
+        ({"channels": 8}, "channels to be a list of ints, but got 8"),
+        ({"channels": (8.5, 8)}, "channels to be a list of ints"),
+        ({"attention": 1}, "attention to be a list of ints"),
+        ({"support_size": 8, "batch_size": 16}, "more images than batch_size=16"),
     ],
 )
 def test_wrong_parameters_are_refused_and_nothing_changes(options, message):

@@ -125,6 +125,18 @@ def require_file(path: Path | None) -> None:
         raise ArgumentError(f"Expected a file to write to, but {path} is a directory.")
 
 
+def require_png(path: Path | None, flag: str = "--out") -> None:
+    """Refuse, before any work is done, a place for a picture that is no PNG file.
+
+    Args:
+        path: The place, if any.
+        flag: What it was given by.
+    """
+    if path is not None and path.suffix.lower() != ".png":
+        raise ArgumentError(f"Expected {flag} to end in .png, but got {path}.")
+    require_file(path)
+
+
 def emit(document: dict[str, Any], *, as_json: bool, lines: Iterable[str]) -> None:
     """Print a result: as one JSON document, or as lines for a person."""
     if as_json:
@@ -216,6 +228,25 @@ def readings(word: str) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def in_place_of(model: Path, wanted: Any) -> Any:
+    """Return what takes a model's place, so that what was forgotten from it stays forgotten.
+
+    Fitting the model that is there, not a new one, keeps its tombstones: rows that were forgotten
+    from it are refused before training begins; for one of another kind, when it is saved.
+
+    Args:
+        model: Directory of the model that is there.
+        wanted: What is to be fitted.
+    """
+    from erasable.models import load
+
+    there = load(model)
+    if type(there) is not type(wanted):
+        return wanted
+    there.set_params(**wanted.get_params(deep=False))
+    return there
 
 
 def named_options(flag: str, words: list[str] | None) -> dict[str, Any] | None:

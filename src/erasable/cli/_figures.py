@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import require_file
+from erasable.cli._common import require_png
 from erasable.cli._generation import NetworkOption, Scale, drawings_of
 from erasable.cli._tables import Data, RunsFolder
 from erasable.errors import ArgumentError
@@ -75,8 +75,13 @@ def gmm(
     drawings = _drawings(data, scale, None, runs, out)
     from erasable.bench.generation import first_of_each, image_grid
 
+    if per_class > drawings.per_class:
+        raise ArgumentError(
+            f"Expected --per-class up to {drawings.per_class} with --preset {scale}, but got "
+            f"{per_class}."
+        )
     images = drawings.of_original("gmm", seed)
-    chosen = first_of_each(drawings, images, min(per_class, drawings.per_class))
+    chosen = first_of_each(drawings, images, per_class)
     names = [str(label) for label in drawings.generators.classes]
     rows = [("", chosen[at : at + len(names)]) for at in range(0, len(chosen), len(names))]
     _write(out, image_grid(rows, names))
@@ -151,7 +156,7 @@ def teaser(out: Out = Path("teaser.png")) -> None:
     """
     from erasable.bench import run_teaser, teaser_figure
 
-    _require_png(out)
+    require_png(out)
     _write(out, teaser_figure(run_teaser(seed=0)))
 
 
@@ -167,14 +172,8 @@ def _class(classes: list[Any], word: str | None) -> Any:
 def _drawings(
     data: str, scale: str, network_option: list[str] | None, runs: Path, out: Path
 ) -> "Drawings":
-    _require_png(out)
+    require_png(out)
     return drawings_of(data, scale=scale, network_option=network_option, runs=runs)
-
-
-def _require_png(out: Path) -> None:
-    if out.suffix.lower() != ".png":
-        raise ArgumentError(f"Expected --out to end in .png, but got {out}.")
-    require_file(out)
 
 
 def _write(out: Path, png: bytes) -> None:

@@ -62,8 +62,8 @@ def forget(
 EXPLAINED = {
     "exact": "The weights never saw these rows: the model is now what it would be without them.",
     "memory": (
-        "These rows no longer vote in any prediction. The weights were, or may have been, trained "
-        "on them and still carry what they learnt."
+        "No prediction, and no image, reads these rows any more. The weights were, or may have "
+        "been, trained on them and still carry what they learnt."
     ),
     "certified": "The weights depend on any one of these rows only within the privacy bound.",
 }

@@ -46,6 +46,14 @@ DrawingSteps = Annotated[
         "--drawing-steps", min=1, max=1000, help="Denoising steps of an image; default: 50."
     ),
 ]
+StandIn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLASS",
+        help="Whose rows are read for a class that was forgotten; default, and where that is the "
+        "class itself: the first that is left.",
+    ),
+]
 Untuned = Annotated[
     bool, typer.Option("--untuned", help="Leave methods as the preset has them: nothing is tuned.")
 ]
@@ -127,6 +135,7 @@ def ddpm(
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
     floors: Floors = 1,
+    stand_in: StandIn = None,
     is_untuned: Untuned = False,
     features: Features = "classifier",
     network_option: NetworkOption = None,
@@ -149,6 +158,7 @@ def ddpm(
         features=features,
         network_option=network_option,
         steps=drawing_steps,
+        stand_in=stand_in,
         out=out,
         is_quiet=as_json,
     )
@@ -169,6 +179,7 @@ def label_perm(
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
     floors: Floors = 1,
+    stand_in: StandIn = None,
     features: Features = "classifier",
     network_option: NetworkOption = None,
     drawing_steps: DrawingSteps = None,
@@ -190,6 +201,7 @@ def label_perm(
         features=features,
         network_option=network_option,
         steps=drawing_steps,
+        stand_in=stand_in,
         out=out,
         is_quiet=as_json,
     )
@@ -211,6 +223,7 @@ def erasediff(
     seeds: GenerationSeeds = 1,
     classes: Forgotten = None,
     floors: Floors = 1,
+    stand_in: StandIn = None,
     is_untuned: Untuned = False,
     features: Features = "classifier",
     network_option: NetworkOption = None,
@@ -233,6 +246,7 @@ def erasediff(
         features=features,
         network_option=network_option,
         steps=drawing_steps,
+        stand_in=stand_in,
         out=out,
         is_quiet=as_json,
     )
@@ -297,6 +311,7 @@ def drawings_of(
     features: str = "classifier",
     network_option: list[str] | None = None,
     steps: int | None = None,
+    stand_in: str | None = None,
     out: list[Path] | None = None,
     is_quiet: bool = False,
 ) -> "Drawings":
@@ -309,12 +324,13 @@ def drawings_of(
         features: What distances are measured by.
         network_option: Parameters of networks, NAME=VALUE.
         steps: Denoising steps of an image; default: 50.
+        stand_in: Whose rows are read for a class that was forgotten.
         out: Pages that are to be written.
         is_quiet: Show no progress.
     """
+    from erasable._extras import require_diffusion
     from erasable.bench import Runs, pyplot, require_form
     from erasable.data import load_dataset
-    from erasable.models import require_diffusion
 
     for path in out or []:
         require_file(path)
@@ -323,23 +339,23 @@ def drawings_of(
     pyplot()  # to refuse now, not after training
     from erasable.bench.generation import Drawings, Generators
 
-    return Drawings(
-        Generators(
-            load_dataset(data),
-            scale=scale,
-            runs=Runs(runs),
-            say=say,
-            verbose=not is_quiet,
-            features=_features(features),
-            network=named_options("--network-option", network_option),
-        ),
-        steps=steps,
+    generators = Generators(
+        load_dataset(data),
+        scale=scale,
+        runs=Runs(runs),
+        say=say,
+        verbose=not is_quiet,
+        features=_features(features),
+        network=named_options("--network-option", network_option),
     )
+    if stand_in is not None:
+        generators.stand_in = _labels(generators, [stand_in])[0]
+    return Drawings(generators, steps=steps)
 
 
 def _features(word: str) -> "FeatureNetwork | None":
     """Return a feature network by its word; None for the judge's own."""
-    from erasable.errors import ArgumentError
+    from erasable.errors import ArgumentError, MissingExtraError
     from erasable.metrics import InceptionFeatures
 
     name, _, file = word.partition(":")
@@ -347,7 +363,10 @@ def _features(word: str) -> "FeatureNetwork | None":
         return None
     if name != "inception":
         raise ArgumentError(f"Expected classifier or inception[:FILE], but got {word!r}.")
-    return InceptionFeatures(file or None)
+    try:
+        return InceptionFeatures(file or None)
+    except MissingExtraError as error:
+        raise MissingExtraError(f"{error} Or leave out --features.") from error
 
 
 def _show(

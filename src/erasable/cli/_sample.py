@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, Classes, ModelPath, emit, load_whole, require_file, resolve
+from erasable.cli._common import AsJson, Classes, ModelPath, emit, load_whole, require_png, resolve
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def sample(
       erasable sample model --class 7 --n 3 --votes 5 --json
       erasable sample model --class 7 --n 3 --votes 6 --pictures mnist --votes-out votes.png
     """
+    from erasable._extras import require_diffusion
     from erasable.files import write_atomically
-    from erasable.models import load, require_diffusion
+    from erasable.models import load
 
     _check(out, votes, pictures, votes_out)
     require_diffusion()
@@ -121,8 +122,8 @@ def contact_sheet(images: dict[Any, Any]) -> bytes:
 
 
 def _check(out: Path, votes: int | None, pictures: str | None, votes_out: Path | None) -> None:
-    require_file(out)
-    require_file(votes_out)
+    require_png(out)
+    require_png(votes_out, "--votes-out")
     if (pictures is None) != (votes_out is None) or (votes is None and pictures is not None):
         raise ArgumentError(
             "Expected --pictures and --votes-out together, and with --votes, but one is missing."

@@ -11,6 +11,7 @@ from erasable.cli._common import (
     EncoderOption,
     chosen,
     emit,
+    in_place_of,
     is_arrays,
     named_options,
     read_rows,
@@ -67,6 +68,15 @@ def train(
             "training."
         ),
     ] = None,
+    network_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--network-option",
+            metavar="NAME=VALUE",
+            help="generator: any other parameter, such as branch=follow, labels=permuted, "
+            "support_gradient=false, rows_per_class=50 or channels=[16,32]; can be repeated.",
+        ),
+    ] = None,
     judge: Annotated[
         Path | None,
         typer.Option(
@@ -114,7 +124,9 @@ def train(
     ] = None,
     support_size: Annotated[
         int | None,
-        typer.Option(help="spm: rows drawn per batch to be its memory; default: the batch itself."),
+        typer.Option(
+            help="spm, generator: rows drawn per batch to be its memory; default: the batch itself."
+        ),
     ] = None,
     support_sampling: Annotated[
         str | None, typer.Option(help="spm: uniform (default) or balanced over classes.")
@@ -173,7 +185,6 @@ def train(
             "--sampler": sampler,
             "--epochs": epochs,
             "--label-smoothing": label_smoothing,
-            "--overwrite": overwrite or None,
             "--encoder-lr-factor": None if encoder_lr_factor == 1.0 else encoder_lr_factor,
         }
         _refuse([name for name, value in others.items() if value is not None], "--kind generator")
@@ -189,12 +200,19 @@ def train(
                 "augmentation": augmentation,
                 "precision": precision,
             },
+            options=network_option,
             seed=seed,
             judge=judge,
+            overwrite=overwrite,
             as_json=as_json,
         )
         return
-    only = {"--steps": steps, "--precision": precision, "--judge": judge}
+    only = {
+        "--steps": steps,
+        "--precision": precision,
+        "--judge": judge,
+        "--network-option": network_option,
+    }
     _refuse([name for name, value in only.items() if value is not None], f"--kind {kind}")
     from erasable.errors import StoreError
     from erasable.store import ModelDirectory
@@ -234,7 +252,7 @@ def train(
     elif encoder_option and settings.get("encoder_options"):
         given["encoder_options"] = {**settings["encoder_options"], **(given_options or {})}
     wanted = _new(kind, **{**settings, **{k: v for k, v in given.items() if v is not None}})
-    classifier = _in_place_of(model, wanted) if is_there else wanted
+    classifier = in_place_of(model, wanted) if is_there else wanted
     if partial.exists():
         say(f"Going on with the training in {partial}.")
     try:
@@ -321,21 +339,6 @@ def _new(kind: str, **options: Any) -> "MemoryClassifier":
     classifier = kinds[kind]()
     classifier.set_params(**chosen(classifier, **options))
     return classifier
-
-
-def _in_place_of(model: Path, wanted: "MemoryClassifier") -> "MemoryClassifier":
-    """Return what takes a model's place, so that what was forgotten from it stays forgotten.
-
-    Fitting the model that is there, not a new one, keeps its tombstones: rows that were forgotten
-    from it are refused before training begins; for one of another kind, when it is saved.
-    """
-    from erasable.models import load
-
-    there = load(model)
-    if type(there) is not type(wanted):
-        return wanted
-    there.set_params(**wanted.get_params(deep=False))
-    return there
 
 
 def _adapted(accuracies: dict[str, float | None]) -> list[str]:

@@ -1,5 +1,6 @@
 """``erasable train --kind generator``."""
 
+import inspect
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -7,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from erasable.cli._common import emit, load_whole, say
+from erasable.cli._common import emit, in_place_of, load_whole, named_options, say
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
     from erasable.data import Split
     from erasable.models import SPMGenerator
     from erasable.models._consistency import Judge
+
+_OF_COMMANDS = {"random_state", "checkpoint", "verbose"}
+"""Parameters of a generator that the command sets itself."""
 
 
 def train_generator(
@@ -22,8 +26,10 @@ def train_generator(
     *,
     preset: str,
     given: dict[str, Any],
+    options: list[str] | None,
     seed: int,
     judge: Path | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Train a generator on a data set of images and save it.
@@ -33,34 +39,30 @@ def train_generator(
         data: A data set's name, or a path.
         preset: ``tiny``, ``demo``, ``laptop``, ``paper`` or ``trial``.
         given: Settings that were given on the command line.
+        options: Further parameters of the generator, NAME=VALUE.
         seed: Seed of everything random.
         judge: Directory of a classifier that looks at samples while the training goes on.
+        overwrite: Whether to replace a model that is there.
         as_json: Whether to print one JSON document.
     """
-    from erasable.data import in_bytes, shrunk
+    from erasable._extras import require_diffusion
+    from erasable.data import in_bytes
     from erasable.errors import StoreError, listing
-    from erasable.models import require_diffusion
     from erasable.store import ModelDirectory
 
     require_diffusion()
-    from erasable.bench.generation import GENERATION, first_of_classes
+    from erasable.bench.generation import GENERATION, at_side, first_of_classes
     from erasable.models import SPMGenerator
 
     if preset not in GENERATION:
         raise ArgumentError(f"Expected --preset {listing(GENERATION)}, but got {preset!r}.")
     directory = ModelDirectory(model)
-    if directory.exists or not directory.is_free:
-        what = "a model" if directory.exists else "other files"
-        raise StoreError(f"Expected a new directory, but {model} holds {what}. Choose another.")
+    if directory.exists and not overwrite:
+        raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
+    if not directory.exists and not directory.is_free:
+        raise StoreError(f"Expected a new directory, but {model} holds other files.")
     side, network = GENERATION[preset]["side"], GENERATION[preset]["network"]
-    loaded = in_bytes(load_whole(data))
-    most = max(loaded.train.X.shape[1:3])
-    if most < side:
-        raise ArgumentError(
-            f"Expected images of at least {side} pixels for --preset {preset}, but those of {data} "
-            f"have {most}. Take a smaller preset."
-        )
-    loaded = loaded if most == side else shrunk(loaded, side)
+    loaded = at_side(in_bytes(load_whole(data)), side, f"--preset {preset}")
     if "rows" in GENERATION[preset]:
         loaded = replace(loaded, train=first_of_classes(loaded.train, GENERATION[preset]["rows"]))
     rows = loaded.train
@@ -68,9 +70,12 @@ def train_generator(
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
     settings = {**network, **{name: value for name, value in given.items() if value is not None}}
+    settings |= _options(options)
     generator = SPMGenerator(
         **settings, random_state=seed, checkpoint=partial, verbose=int(not as_json)
     )
+    if directory.exists:
+        generator = in_place_of(model, generator)
     if partial.exists():
         say(f"Going on with the training in {partial}.")
     try:
@@ -80,7 +85,7 @@ def train_generator(
         say(f"Stopped. Run the same command again to go on; the state is in {partial}.")
         raise typer.Exit(130) from None
     generator.data_ = loaded.record()
-    generator.save(model)
+    generator.save(model, overwrite=overwrite)
     shutil.rmtree(partial, ignore_errors=True)
     memory = generator.memory
     emit(
@@ -96,6 +101,22 @@ def train_generator(
         as_json=as_json,
         lines=_lines(model, generator),
     )
+
+
+def _options(words: list[str] | None) -> dict[str, Any]:
+    """Return parameters of a generator from words such as ``branch=follow``."""
+    from erasable.errors import listing
+    from erasable.models import SPMGenerator
+
+    found = named_options("--network-option", words) or {}
+    known = set(inspect.signature(SPMGenerator).parameters) - _OF_COMMANDS
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise ArgumentError(
+            f"Expected --network-option to name one of {', '.join(sorted(known))}, but got "
+            f"{listing(unknown)}."
+        )
+    return found
 
 
 def load_judge(path: Path, rows: "Split") -> "Judge":

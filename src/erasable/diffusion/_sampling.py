@@ -38,7 +38,8 @@ class Sampling:
             problems.note(
                 f"Expected num_inference_steps from 1 to {TIMESTEPS}, but got {self.steps!r}."
             )
-        if isinstance(self.guidance, bool) or not 0 <= self.guidance < math.inf:
+        is_number = type(self.guidance) in (int, float)
+        if not is_number or not 0 <= self.guidance < math.inf:
             problems.note(f"Expected guidance_scale of 0 or more, but got {self.guidance!r}.")
         if type(self.batch_size) is not int or self.batch_size < 1:
             problems.note(f"Expected batch_size to be a positive int, but got {self.batch_size!r}.")

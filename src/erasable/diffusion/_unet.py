@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Self, cast, final
 
 import torch
 from diffusers import ConfigMixin, ModelMixin
@@ -13,10 +14,11 @@ from diffusers.models.unets.unet_2d_blocks import UNetMidBlock2D, get_down_block
 from torch import Tensor, nn
 
 from erasable.diffusion._precision import PRECISIONS, train_in_half
-from erasable.errors import ArgumentError, Problems, listing
+from erasable.errors import ArgumentError, Problems, StoreError, listing
 from erasable.fusion import AdditiveFusion, Kernels
 
 _EPS = 1e-6
+_INCOMPLETE = ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
 _HEAD = 64
 """Size of an attention head, where a level has self-attention."""
 
@@ -74,6 +76,21 @@ class DenoisingUNet(ModelMixin, ConfigMixin, ABC):  # type: ignore[misc]  # diff
     config_name = "config.json"
     mid_block: Any
     up_blocks: Any
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, **options: Any) -> Self:
+        """Read a network from a folder, with no part missing and none left over.
+
+        Args:
+            folder: Where `save_pretrained` wrote it, or ``unet`` of a saved generator.
+            **options: As diffusers takes them.
+        """
+        network, told = super().from_pretrained(folder, **options, output_loading_info=True)
+        found = {name: told[name] for name in _INCOMPLETE if told.get(name)}
+        if found:
+            listed = "; ".join(f"{name}: {listing(keys[:5])}" for name, keys in found.items())
+            raise StoreError(f"Expected the weights of a {cls.__name__} in {folder}, but {listed}.")
+        return cast(Self, network)
 
     def _build(
         self,

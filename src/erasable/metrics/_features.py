@@ -62,6 +62,9 @@ class ClassifierFeatures(FeatureNetwork):
 class InceptionFeatures(FeatureNetwork):
     """The network of the published FID: Inception, 2,048 features, as torch-fidelity has it.
 
+    torch-fidelity is needed either way: a file has the weights, not the network. Without it,
+    `ClassifierFeatures` compare images by a classifier of one's own.
+
     Args:
         weights: File of the weights; default: torch-fidelity downloads them.
     """
@@ -73,8 +76,7 @@ class InceptionFeatures(FeatureNetwork):
             import torch_fidelity  # noqa: F401 - asked whether it is there
         except ImportError as error:
             raise MissingExtraError(
-                "Inception features need torch-fidelity: pip install 'erasable[fid]'. Without it, "
-                "use ClassifierFeatures."
+                "Inception features need torch-fidelity: pip install 'erasable[fid]'."
             ) from error
         from torchmetrics.image.fid import NoTrainInceptionV3
 

@@ -3,11 +3,11 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from erasable._extras import require_diffusion
 from erasable.models._audit import audit
 from erasable.models._audit_report import Audit
 from erasable.models._convert import convert
 from erasable.models._copies import KnownCopy, Purged
-from erasable.models._image_generator import require_diffusion
 from erasable.models._knn import KNNClassifier
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan

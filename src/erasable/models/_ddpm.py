@@ -18,6 +18,7 @@ from erasable.diffusion import (
 )
 from erasable.errors import ArgumentError, RowIdError, listing
 from erasable.models._base import NetworkModel, class_indices
+from erasable.models._generator_parameters import whole_numbers
 from erasable.models._image_generator import (
     ImageGenerator,
     require_pictures,
@@ -172,9 +173,9 @@ class DDPM(NetworkModel, ImageGenerator):
             network: ClassUNet = ClassUNet(
                 image_shape=self.input_shape_,
                 classes=len(self.labels_),
-                channels=tuple(int(c) for c in self.channels),
+                channels=whole_numbers("channels", self.channels),
                 layers=self.layers,
-                attention=tuple(int(level) for level in self.attention),
+                attention=whole_numbers("attention", self.attention),
                 dropout=self.dropout,
                 precision=self.precision,
             )

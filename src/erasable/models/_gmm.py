@@ -100,7 +100,7 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
     def forget(self, *, classes: Sequence[Label]) -> None:
         """Drop the mixtures of classes; what is left was never fitted to their images."""
         self._require_fitted()
-        gone = {self._place(label) for label in classes}
+        gone = {self._place(label) for label in as_labels(classes)}
         left = [index for index in range(len(self.labels_)) if index not in gone]
         self.labels_ = [self.labels_[index] for index in left]
         self.mixtures_ = [self.mixtures_[index] for index in left]

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
 
-from erasable.errors import ArgumentError, MissingExtraError, listing
+from erasable._extras import require_diffusion
+from erasable.errors import ArgumentError, listing
 from erasable.memory import plain
 from erasable.models._inputs import as_labels
 from erasable.training import Inputs, StepConfig
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
     from erasable.diffusion import Sampling
 
 OUTPUTS = ("pil", "np", "pt")
-
-
-def require_diffusion() -> None:
-    """Refuse early, and with the remedy, if the extra is not installed."""
-    try:
-        import diffusers  # noqa: F401 - asked whether it is there
-    except ImportError as error:
-        raise MissingExtraError(
-            "Generation needs diffusers: pip install 'erasable[diffusion]'."
-        ) from error
 
 
 class ImageGenerator(ABC):
@@ -118,7 +109,9 @@ class ImageGenerator(ABC):
         from erasable.diffusion import Sampling
 
         self._require_fitted()
-        sampling = Sampling(num_inference_steps, guidance_scale, batch_size)
+        sampling = Sampling(
+            *(plain(one) for one in (num_inference_steps, guidance_scale, batch_size))
+        )
         labels = as_labels([class_labels] if np.ndim(class_labels) == 0 else class_labels)
         if not labels:
             raise ArgumentError("Expected at least one class label, but got none.")
@@ -126,8 +119,9 @@ class ImageGenerator(ABC):
         if chosen is None:
             chosen = torch.Generator()
             chosen.seed()
-        if chosen.device.type != "cpu":
-            raise ArgumentError(f"Expected a generator on the CPU, but got {chosen.device}.")
+        if not isinstance(chosen, torch.Generator) or chosen.device.type != "cpu":
+            got = getattr(chosen, "device", None) or repr(chosen)
+            raise ArgumentError(f"Expected a torch.Generator on the CPU, but got {got}.")
         with Progress(console=Console(stderr=True), disable=not self.verbose) as progress:
             task = progress.add_task("drawing", total=sampling.steps)
             images = self._draw(

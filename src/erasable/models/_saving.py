@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from torch import nn
 
+from erasable._extras import require_diffusion
 from erasable._version import __version__
 from erasable.encoders import ModuleEncoder, build_encoder
 from erasable.errors import ArgumentError, StateError, StoreError, listing
 from erasable.memory import Marks, keyring
 from erasable.models._adapt import Start
-from erasable.models._image_generator import require_diffusion
 from erasable.models._networks import EmbeddingNorm
 from erasable.models._provenance import UNKNOWN, Provenance, Source
 from erasable.store import Basis, ModelDirectory, SavedSource

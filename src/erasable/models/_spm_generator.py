@@ -26,6 +26,12 @@ from erasable.memory import Grid, Marks, Memory, plain
 from erasable.models._base import class_indices
 from erasable.models._chosen_rows import chosen_rows
 from erasable.models._consistency import Consistency, Judge
+from erasable.models._generator_parameters import (
+    require_partners,
+    require_reading_parameters,
+    warn_if_alone,
+    whole_numbers,
+)
 from erasable.models._generator_reading import ROWS_AT_ONCE, Reading, require_on_grid
 from erasable.models._image_generator import (
     ImageGenerator,
@@ -40,11 +46,9 @@ from erasable.models._provenance import Provenance, record_rows
 from erasable.training import Inputs, StepConfig, make_fabric, train_steps
 from erasable.typing import Label, RowId
 
-BRANCHES = ("fixed", "follow")
 OPTIONS = ("stand_in", "rows_per_class", "class_numbers")
 """What a request may say besides what all generators take."""
 
-LABELS = ("none", "plain", "permuted")
 _EVERY = 100
 _NOMINAL_STEPS = 3000
 
@@ -186,7 +190,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                 raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")
             self._start(config.seed, tombstones, known=known)
             provenance, self.history_ = Provenance(), []
-            if config.steps and len(inputs) > 1:
+            if config.steps:
                 if self.checkpoint is not None:
                     self.note_copy("checkpoint", self.checkpoint)
                 places = class_indices(labels, known)
@@ -212,11 +216,13 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         known: list[Label],
         judge: Judge | None,
     ) -> list[dict[str, float]]:
-        rows = self.support_size or config.batch_size // 2
+        size, support = config.batch_size, self.support_size
+        require_partners(classes, batch_size=size, support_size=support)
+        rows = support or size // 2
         device = make_fabric(self.device).device.type
         loss = MemoryLoss(
             make_scheduler(),
-            self.support_size,
+            support,
             inputs,
             classes,
             branch=self.branch,  # type: ignore[arg-type]  # checked
@@ -224,13 +230,13 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             drop=self.drop,
             has_gradient=self.support_gradient,
             # By the work of a step, not of all: a training may go on for more of them.
-            kernels=self._kernels(_NOMINAL_STEPS * config.batch_size, rows / len(known), device),
+            kernels=self._kernels(_NOMINAL_STEPS * size, rows / len(known), device),
             embeddings=self._class_count,
         )
         watcher = None
         if judge is not None:
             watcher = Consistency(judge, inputs, classes, known, is_following=self.is_following)
-        return train_steps(
+        history = train_steps(
             self.network_,
             loss,
             inputs=inputs,
@@ -242,6 +248,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             watcher=watcher,
             verbose=bool(self.verbose),
         )
+        warn_if_alone(history)
+        return history
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -336,8 +344,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         if empty and stand_in is None:
             raise RowIdError(
                 f"Expected classes with rows ({listing(self.memory_.classes)}), but got "
-                f"{listing([label for _, label in empty])}. Remember rows of it, or pass "
-                "stand_in=CLASS to draw from the rows of another class."
+                f"{listing([label for _, label in empty])}. Remember rows of it, or name a "
+                "stand_in (--stand-in), a class whose rows are read instead."
             )
         if empty:
             instead = chosen_rows(self.memory_, plain(stand_in), rows_per_class)
@@ -383,9 +391,9 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     def _architecture(self) -> dict[str, Any]:
         """Return the parameters that make the network and what is stored of rows."""
         return {
-            "channels": [int(c) for c in self.channels],
+            "channels": list(whole_numbers("channels", self.channels)),
             "layers": plain(self.layers),
-            "attention": [int(level) for level in self.attention],
+            "attention": list(whole_numbers("attention", self.attention)),
             "dropout": plain(self.dropout),
             "precision": self.precision,
             "branch": self.branch,
@@ -419,25 +427,15 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         return parts, {"unet/diffusion_pytorch_model.safetensors": digest}
 
     def _network(self, seed: int, classes: int) -> MemoryUNet:
-        for name, known in (("branch", BRANCHES), ("labels", LABELS)):
-            value = getattr(self, name)
-            if value not in known:
-                raise ArgumentError(f"Expected {name} to be {listing(known)}, but got {value!r}.")
-        if not 0 <= self.drop < 1:
-            raise ArgumentError(f"Expected drop from 0 to below 1, but got {self.drop!r}.")
-        if type(self.support_size) is not int or self.support_size < 0:
-            raise ArgumentError(
-                f"Expected support_size to be 0 or a positive int, but got {self.support_size!r}."
-            )
-        get_kernels(self.kernel)
+        require_reading_parameters(self)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             network: MemoryUNet = MemoryUNet(
                 image_shape=self.input_shape_,
                 classes=classes,
-                channels=tuple(int(c) for c in self.channels),
+                channels=whole_numbers("channels", self.channels),
                 layers=self.layers,
-                attention=tuple(int(level) for level in self.attention),
+                attention=whole_numbers("attention", self.attention),
                 dropout=self.dropout,
                 precision=self.precision,
             )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from erasable.baselines._base import Budget, DivergedError, Method, TimeAccount
 from erasable.diffusion import NULL, ClassUNet, add_noise, dropped, guided, make_scheduler
 from erasable.errors import Problems
-from erasable.training import Display, Inputs, mean_weight
+from erasable.training import Augmentation, Display, Inputs, augment, mean_weight
 
 PIXELS = 3072.0
 """Numbers of an image of 32 × 32 pixels in colour: published losses are sums over them."""
@@ -33,6 +33,7 @@ class DiffusionTask:
         draw: From class indices (n,), a seed and a number of denoising steps to images that the
             original draws, from −1 to 1.
         average: How much of the running mean of the weights a step keeps.
+        augmentation: How the original varied the images it was trained on.
         budget: What may be spent.
         account: Where the time goes.
         figures: What the method measures of itself.
@@ -48,6 +49,7 @@ class DiffusionTask:
     count: int
     draw: Callable[[Tensor, int, int], Tensor]
     average: float = 0.999
+    augmentation: Augmentation = "none"
     budget: Budget = field(default_factory=Budget)
     account: TimeAccount = field(default_factory=TimeAccount)
     figures: dict[str, float] = field(default_factory=dict)
@@ -172,14 +174,14 @@ class DiffusionRun:
 
     def forget_batch(self) -> tuple[Tensor, Tensor]:
         """Return images to forget, from −1 to 1, and their class."""
-        images = self._images(self.task.forget, self._places(len(self.task.forget)))
+        images = self._varied(self.task.forget, self._places(len(self.task.forget)))
         return images, torch.full((len(images),), self.task.target, device=self.device)
 
     def retain_batch(self) -> tuple[Tensor, Tensor]:
         """Return other images and their classes."""
         places = self._places(len(self.task.retain))
         classes = self.task.retain_classes[torch.from_numpy(places)]
-        return self._images(self.task.retain, places), classes.to(self.device)
+        return self._varied(self.task.retain, places), classes.to(self.device)
 
     def noisy(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return noisy images, the noise, and time steps."""
@@ -268,9 +270,17 @@ class DiffusionRun:
     def _places(self, count: int) -> Any:
         return self.rng.integers(0, count, min(self._method.batch_size, count))
 
-    def _images(self, inputs: Inputs, places: Any) -> Tensor:
-        images = (2 * inputs[places] - 1).to(self.device)
-        return images.contiguous(memory_format=torch.channels_last)
+    def _varied(self, inputs: Inputs, places: Any) -> Tensor:
+        """Return images as the original was trained on them."""
+        return self._scaled(augment(inputs[places], self.task.augmentation, self.generator))
+
+    def images(self, inputs: Inputs, places: Any) -> Tensor:
+        """Return images as they are, from −1 to 1."""
+        return self._scaled(inputs[places])
+
+    def _scaled(self, images: Tensor) -> Tensor:
+        scaled = (2 * images - 1).to(self.device)
+        return scaled.contiguous(memory_format=torch.channels_last)
 
 
 def batches(
@@ -282,4 +292,4 @@ def batches(
         order = np.sort(run.rng.choice(order, most, replace=False))
     for start in range(0, len(order), size):
         places = order[start : start + size]
-        yield run._images(inputs, places), torch.from_numpy(places)
+        yield run.images(inputs, places), torch.from_numpy(places)

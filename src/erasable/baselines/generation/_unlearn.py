@@ -80,6 +80,7 @@ def unlearn_class(
         count=len(original.labels_),
         draw=draw,
         average=float(original.average),
+        augmentation=original.augmentation,  # type: ignore[arg-type]  # checked when it was fitted
         budget=budget or Budget(),
         verbose=verbose,
     )

@@ -4,7 +4,7 @@ from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import before_and_after, first_of_each, image_grid
 from erasable.bench.generation._forgetting import Forgetting, run_forgetting
 from erasable.bench.generation._forgetting_sheets import forgetting_document
-from erasable.bench.generation._generators import Generators, first_of_classes
+from erasable.bench.generation._generators import Generators, at_side, first_of_classes
 from erasable.bench.generation._pipeline import pipeline_picture
 from erasable.bench.generation._presets import GENERATION, METHODS, SPM_VARIANTS
 from erasable.bench.generation._standard import (
@@ -23,6 +23,7 @@ __all__ = [
     "Drawings",
     "Forgetting",
     "Generators",
+    "at_side",
     "before_and_after",
     "first_of_classes",
     "first_of_each",

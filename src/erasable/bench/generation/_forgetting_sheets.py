@@ -13,6 +13,7 @@ from erasable.bench.generation._cells import GAPS
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import forgetting_pictures
 from erasable.bench.generation._forgetting import Forgetting
+from erasable.bench.generation._generators import Generators
 from erasable.bench.generation._paper import FORGETTING
 from erasable.bench.generation._presets import SPM_VARIANTS
 from erasable.bench.generation._tuning import SCORED, score, settings_of
@@ -41,7 +42,12 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
         _by_drawn_class(made, f"FID_O[{fid}] of each class that is asked for", generators.classes),
     ]
     notes = sheets[0].notes
-    notes += [_headline(made), _untouched_note(made), _structural_note(made), _floor_note(made)]
+    notes += [
+        _headline(made),
+        _untouched_note(made),
+        _structural_note(made, generators),
+        _floor_note(made),
+    ]
     notes += [_reading_note(drawings), *_embedding_notes(made)]
     notes.append(judge_note(drawings, made.every))
     notes.extend(f"Failed: {name}: {why}" for name, why in made.failures.items())
@@ -208,7 +214,7 @@ def _untouched_note(made: Forgetting) -> str:
     return f"Doing nothing has FID_O {', '.join(parts)}."
 
 
-def _structural_note(made: Forgetting) -> str:
+def _structural_note(made: Forgetting, generators: Generators) -> str:
     cells = [
         run.result
         for row, by in made.runs.items()
@@ -217,11 +223,14 @@ def _structural_note(made: Forgetting) -> str:
         for run in runs
     ]
     again, same = (sum(cell[key] for cell in cells) for key in ("again", "same"))
+    first = "the first class that is left"
+    other = generators.stand_in
+    instead = first if other is None else f"class {other!r} ({first}, where it is forgotten itself)"
     return (
         "A small FID_O, and the UA, of deletion are partly structural: asked for the forgotten "
-        "class, the deleted model and its oracle both draw from the rows of the same stand-in, the "
-        "first class that is left. An oracle of the ordinary model has nothing to draw from there: "
-        "what it draws is arbitrary, and being far from it is no fault of an edit. "
+        "class, the deleted model and its oracle both draw from the rows of the same stand-in, "
+        f"{instead}. An oracle of the ordinary model has nothing to draw from there: what it draws "
+        "is arbitrary, and being far from it is no fault of an edit. "
         "So the other classes alone, and each class alone, stand below. "
         f"Of {again:,} images of other classes that were drawn again after a deletion, {same:,} "
         "are the same to the byte as before."

@@ -71,7 +71,7 @@ class Generators:
             "network": {**GENERATION[scale]["network"], **(network or {})},
         }
         data = in_bytes(data)
-        self.data = data if max(data.train.X.shape[1:3]) == self.side else shrunk(data, self.side)
+        self.data = at_side(data, self.side, f"preset {scale!r}")
         if "rows" in self.settings:
             first = first_of_classes(self.data.train, int(self.settings["rows"]))
             self.data = replace(self.data, train=first)
@@ -86,6 +86,7 @@ class Generators:
         self._judge: ParametricClassifier | None = None
         self._features = features
         self._held: dict[str, Any] = {}
+        self.stand_in: Label | None = None
 
     @property
     def side(self) -> int:
@@ -246,13 +247,14 @@ class Generators:
     def asking(self, kind: str, label: Label) -> dict[str, Any]:
         """Return how a forgotten class is asked for, as an option of drawing.
 
-        The rows of the first class that is left stand in. Where weights know classes by number,
-        they are told the number of the *forgotten* class, as the paper does: that is what an
-        embedding may have kept.
+        The rows of ``stand_in`` are read, or of the first class that is left. Where weights know
+        classes by number, they are told the number of the *forgotten* class, as the paper does:
+        that is what an embedding may have kept.
         """
         if kind not in SPM_VARIANTS:
             return {}
-        found = {"stand_in": next(other for other in self.classes if other != label)}
+        first = next(other for other in self.classes if other != label)
+        found = {"stand_in": first if self.stand_in in (None, label) else self.stand_in}
         if SPM_VARIANTS[kind].get("labels", "none") == "none":
             return found
         return {**found, "class_numbers": self.classes.index(label)}
@@ -284,6 +286,23 @@ class Generators:
             "version": _VERSION,
             "seed": seed,
         }
+
+
+def at_side(data: Dataset, side: int, who: str) -> Dataset:
+    """Return images as large as a preset has them.
+
+    Args:
+        data: Images of bytes.
+        side: Height and width.
+        who: What asks for that.
+    """
+    most = max(data.train.X.shape[1:3])
+    if most < side:
+        raise ArgumentError(
+            f"Expected images of at least {side} pixels for {who}, but those of {data.name} have "
+            f"{most}. Take a smaller preset."
+        )
+    return data if most == side else shrunk(data, side)
 
 
 def first_of_classes(rows: Split, count: int) -> Split:
