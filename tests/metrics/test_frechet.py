@@ -118,17 +118,3 @@ def test_inception_asks_for_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
     with pytest.raises(MissingExtraError, match="torch-fidelity"):
         InceptionFeatures()
-
-
-def test_inception_reads_grey_and_coloured_images(tmp_path, monkeypatch):
-    extractor = pytest.importorskip("torch_fidelity.feature_extractor_inceptionv3")
-    network = extractor.FeatureExtractorInceptionV3
-    monkeypatch.setattr(network, "load_state_dict", lambda self, state: None)
-    weights = tmp_path / "weights.pth"
-    torch.save({}, weights)
-    features = InceptionFeatures(weights)
-    assert features(np.random.default_rng(0).random((2, 1, 16, 16))).shape == (2, 2048)
-    assert features(np.random.default_rng(0).random((1, 3, 16, 16))).shape == (1, 2048)
-    assert features.key.startswith("inception:")
-    with pytest.raises(ArgumentError, match="file of Inception's weights"):
-        InceptionFeatures(tmp_path / "missing.pth")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from erasable.errors import ArgumentError, MissingExtraError
+from erasable.metrics._inception import load_inception
 
 _BATCH = 256
 
@@ -60,34 +61,17 @@ class ClassifierFeatures(FeatureNetwork):
 
 @final
 class InceptionFeatures(FeatureNetwork):
-    """The network of the published FID: Inception, 2,048 features, as torch-fidelity has it.
-
-    torch-fidelity is needed either way: a file has the weights, not the network. Without it,
-    `ClassifierFeatures` compare images by a classifier of one's own.
+    """The network of the published FID: Inception, 2,048 features.
 
     Args:
-        weights: File of the weights; default: torch-fidelity downloads them.
+        weights: File of the weights; default: torch-fidelity has the network, and downloads them.
     """
 
     name = "inception"
 
     def __init__(self, weights: str | Path | None = None) -> None:
-        try:
-            import torch_fidelity  # noqa: F401 - asked whether it is there
-        except ImportError as error:
-            raise MissingExtraError(
-                "Inception features need torch-fidelity: pip install 'erasable[fid]'."
-            ) from error
-        from torchmetrics.image.fid import NoTrainInceptionV3
-
         self._file = None if weights is None else Path(weights)
-        if self._file is not None and not self._file.is_file():
-            raise ArgumentError(f"Expected a file of Inception's weights, but got {weights}.")
-        self._network = NoTrainInceptionV3(
-            name="inception-v3-compat",
-            features_list=["2048"],
-            feature_extractor_weights_path=None if weights is None else str(weights),
-        )
+        self._network = _by_torch_fidelity() if self._file is None else _by_file(self._file)
 
     @property
     def key(self) -> str:
@@ -97,6 +81,7 @@ class InceptionFeatures(FeatureNetwork):
         with self._file.open("rb") as stream:
             return f"{self.name}:{hashlib.file_digest(stream, 'sha256').hexdigest()[:16]}"
 
+    @torch.no_grad()
     def __call__(self, images: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return features of images as bytes; grey ones are taken as colours."""
         parts = []
@@ -106,3 +91,22 @@ class InceptionFeatures(FeatureNetwork):
             as_bytes = torch.from_numpy(np.round(colours * 255).astype(np.uint8))
             parts.append(self._network(as_bytes).double().numpy())
         return np.concatenate(parts)
+
+
+def _by_file(file: Path) -> Any:
+    if not file.is_file():
+        raise ArgumentError(f"Expected a file of Inception's weights, but got {file}.")
+    return load_inception(file)
+
+
+def _by_torch_fidelity() -> Any:
+    try:
+        import torch_fidelity  # noqa: F401 - asked whether it is there
+    except ImportError as error:
+        raise MissingExtraError(
+            "Inception features need a file of its weights, or torch-fidelity, which downloads "
+            "them: pip install 'erasable[fid]'."
+        ) from error
+    from torchmetrics.image.fid import NoTrainInceptionV3
+
+    return NoTrainInceptionV3(name="inception-v3-compat", features_list=["2048"])
