@@ -180,6 +180,7 @@ def test_any_parameter_of_a_generator_can_be_set(run, tmp_path):
     code, _, err = run("train", tmp_path / "other", *words[2:], "--network-option", "verbose=2")
     assert code == 1
     assert "warmup, but got 'verbose'" in err
+    assert "--steps, --batch-size" in err
     assert not (tmp_path / "other").exists()
 
 
@@ -189,7 +190,9 @@ def test_a_generator_is_replaced_on_request_and_what_it_forgot_stays_forgotten(r
     np.savez(rows, X=train.X[:40], y=train.y[:40], ids=train.ids[:40])
     words = ("train", path, rows, "--kind", "generator", "--preset", "tiny")
     assert run(*words)[0] == 0
+    before = load(path).weights_digest
     assert run(*words, "--seed", 1, "--overwrite")[0] == 0
+    assert load(path).weights_digest != before
     assert run("forget", path, "--id", train.ids[0])[0] == 0
     code, _, err = run(*words, "--overwrite")
     assert code == 1
@@ -325,12 +328,18 @@ def test_figures(run, kept, tmp_path, figure):
 
 
 def test_another_class_can_stand_in(run, kept):
-    words = ("tables", "label_perm", *FEW, "--class", "1", "--runs", kept)
+    words = ("tables", "label_perm", *FEW, "--class", "1", "--floors", 0, "--runs", kept)
+    first = json.loads(run(*words, "--json")[1])["runs"]
+    second = json.loads(run(*words, "--stand-in", "5", "--json")[1])["runs"]
+    asked = {run["settings"]["asking"]["stand_in"] for run in second}
+    assert asked == {5}
+    assert not {run["time"] for run in first} & {run["time"] for run in second}
     code, out, _ = run(*words, "--stand-in", "5")
     assert code == 0
     assert "the same stand-in, class 5 (the first class that is left" in " ".join(out.split())
     code, _, err = run(*words, "--stand-in", "z")
     assert code == 1
+    assert "Expected --stand-in to name classes among" in err
     assert "but got 'z'" in err
 
 
@@ -360,7 +369,7 @@ def test_networks_and_drawing_of_a_table_can_be_set(run, kept):
         ("steps=few", "Expected steps in [0, 1000000000], but got 'few'"),
         ("precision=half", "but got 'half'"),
         ("channels=32", "Expected channels to be a list of ints, but got 32"),
-        ("drop=a", "of their own types, but got {'drop': 'a'}"),
+        ("drop=a", "Expected drop from 0 to below 1, but got 'a'"),
     ],
 )
 def test_wrong_options_of_networks_are_told_before_anything_is_trained(

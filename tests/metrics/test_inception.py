@@ -74,8 +74,9 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     (tmp_path / "weights.pth").write_bytes(b"nothing")
     with pytest.raises(StoreError, match="file of Inception's weights"):
         InceptionFeatures(tmp_path / "weights.pth")
-    torch.save([1], tmp_path / "list.pth")
-    with pytest.raises(StoreError, match=r"tensors by name in .*list"):
-        InceptionFeatures(tmp_path / "list.pth")
+    for number, other in enumerate(([1], {1: torch.zeros(1)}, {"fc.bias": 1})):
+        torch.save(other, tmp_path / f"{number}.pth")
+        with pytest.raises(StoreError, match=rf"tensors by name in .*{number}\.pth"):
+            InceptionFeatures(tmp_path / f"{number}.pth")
     with pytest.raises(ArgumentError, match="file of Inception's weights"):
         InceptionFeatures(tmp_path / "missing.pth")

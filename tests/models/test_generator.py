@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from diffusion.references import one_step
 from erasable import SPMGenerator, load
 from erasable.diffusion import MemoryUNet, make_scheduler
+from erasable.diffusion._noise import drawing_times
 from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
 from erasable.models import DDPM, GMM, _consistency
 from erasable.models._consistency import Consistency
@@ -222,8 +223,7 @@ def unfused(queries, rows, weight, **_):
 
 def slowly(model, guidance, *, steps=5, images=None, rows_per_class=3):
     """Draw without keeping or sharing anything: one image at a time, rows encoded every time."""
-    network, schedule = model.network_, make_scheduler()
-    schedule.set_timesteps(steps)
+    network, times = model.network_, torch.tensor(drawing_times(steps))
     noise = torch.randn((len(ALL), *model.input_shape_), generator=seeded())
     X = quarters(64)[0] if images is None else images
     found = []
@@ -233,8 +233,8 @@ def slowly(model, guidance, *, steps=5, images=None, rows_per_class=3):
         rows = torch.from_numpy(X[ids]).float()[:, None] / 255 * 2 - 1
         zeros = torch.zeros(len(rows), dtype=torch.long)
         image = image[None]
-        for timestep in schedule.timesteps:
-            times = zeros if model.branch == "fixed" else timestep.expand(len(rows))
+        for timestep, following in zip(times, [*times[1:].tolist(), -1], strict=True):
+            row_times = zeros if model.branch == "fixed" else timestep.expand(len(rows))
             with torch.no_grad():
                 seen, blind = (
                     network(
@@ -242,13 +242,13 @@ def slowly(model, guidance, *, steps=5, images=None, rows_per_class=3):
                         timestep[None],
                         torch.tensor([reads]),
                         rows=rows,
-                        row_times=times,
+                        row_times=row_times,
                         row_classes=zeros,
                     )
                     for reads in (0, -1)
                 )
             noise_seen = (1 + guidance) * seen - guidance * blind
-            image = one_step(image, noise_seen, timestep, timestep - 1000 // steps)
+            image = one_step(image, noise_seen, timestep, following)
         found.append(((image[0] + 1) / 2).clamp(0, 1).numpy())
     return np.stack(found)
 
@@ -561,7 +561,11 @@ def test_output_types_are_named():
         ({"channels": 8}, "channels to be a list of ints, but got 8"),
         ({"channels": (8.5, 8)}, "channels to be a list of ints"),
         ({"attention": 1}, "attention to be a list of ints"),
-        ({"support_size": 8, "batch_size": 16}, "more images than batch_size=16"),
+        ({"support_size": 8, "batch_size": 16}, "more images than a batch of batch_size=16"),
+        ({"support_gradient": "False"}, "support_gradient True or False"),
+        ({"rows_per_class": "ten"}, "rows_per_class to be a positive int"),
+        ({"drop": "a"}, "drop from 0 to below 1, but got 'a'"),
+        ({"dropout": "a"}, "dropout from 0 to below 1, but got 'a'"),
     ],
 )
 def test_wrong_parameters_are_refused_and_nothing_changes(options, message):

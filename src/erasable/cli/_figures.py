@@ -60,7 +60,9 @@ def samples(
 def gmm(
     data: Data = "mnist",
     scale: Scale = "laptop",
-    per_class: PerClass = 3,
+    per_class: Annotated[
+        int | None, typer.Option(min=1, help="Images per class; default: 3, or all there are.")
+    ] = None,
     seed: Seed = 0,
     runs: RunsFolder = Path("out/runs"),
     out: Out = Path("gmm.png"),
@@ -75,13 +77,14 @@ def gmm(
     drawings = _drawings(data, scale, None, runs, out)
     from erasable.bench.generation import first_of_each, image_grid
 
-    if per_class > drawings.per_class:
+    count = min(3, drawings.per_class) if per_class is None else per_class
+    if count > drawings.per_class:
         raise ArgumentError(
             f"Expected --per-class up to {drawings.per_class} with --preset {scale}, but got "
-            f"{per_class}."
+            f"{count}."
         )
     images = drawings.of_original("gmm", seed)
-    chosen = first_of_each(drawings, images, per_class)
+    chosen = first_of_each(drawings, images, count)
     names = [str(label) for label in drawings.generators.classes]
     rows = [("", chosen[at : at + len(names)]) for at in range(0, len(chosen), len(names))]
     _write(out, image_grid(rows, names))

@@ -290,7 +290,7 @@ def _forgetting(
     _show(document, out, [vars(run) for run in made.every], as_json=as_json, failures=made.failures)
 
 
-def _labels(generators: "Generators", words: list[str] | None) -> list[Any]:
+def _labels(generators: "Generators", words: list[str] | None, flag: str = "--class") -> list[Any]:
     """Return the classes to forget: those named, or every other one as the paper does."""
     from erasable.errors import ArgumentError, listing
 
@@ -299,7 +299,9 @@ def _labels(generators: "Generators", words: list[str] | None) -> list[Any]:
     known = {str(label): label for label in generators.classes}
     unknown = [word for word in words if word not in known]
     if unknown:
-        raise ArgumentError(f"Expected classes among {listing(known)}, but got {listing(unknown)}.")
+        raise ArgumentError(
+            f"Expected {flag} to name classes among {', '.join(known)}, but got {listing(unknown)}."
+        )
     return [known[word] for word in dict.fromkeys(words)]
 
 
@@ -349,7 +351,7 @@ def drawings_of(
         network=named_options("--network-option", network_option),
     )
     if stand_in is not None:
-        generators.stand_in = _labels(generators, [stand_in])[0]
+        generators.stand_in = _labels(generators, [stand_in], "--stand-in")[0]
     return Drawings(generators, steps=steps)
 
 

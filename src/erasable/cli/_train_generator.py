@@ -56,6 +56,7 @@ def train_generator(
 
     if preset not in GENERATION:
         raise ArgumentError(f"Expected --preset {listing(GENERATION)}, but got {preset!r}.")
+    further = _options(options, given)
     directory = ModelDirectory(model)
     if directory.exists and not overwrite:
         raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
@@ -70,7 +71,7 @@ def train_generator(
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
     settings = {**network, **{name: value for name, value in given.items() if value is not None}}
-    settings |= _options(options)
+    settings |= further
     generator = SPMGenerator(
         **settings, random_state=seed, checkpoint=partial, verbose=int(not as_json)
     )
@@ -103,20 +104,30 @@ def train_generator(
     )
 
 
-def _options(words: list[str] | None) -> dict[str, Any]:
-    """Return parameters of a generator from words such as ``branch=follow``."""
+def _options(words: list[str] | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of a generator from words such as ``branch=follow``.
+
+    Args:
+        words: What was given by --network-option.
+        given: What has an option of its own.
+    """
     from erasable.errors import listing
     from erasable.models import SPMGenerator
 
     found = named_options("--network-option", words) or {}
-    known = set(inspect.signature(SPMGenerator).parameters) - _OF_COMMANDS
+    known = set(inspect.signature(SPMGenerator).parameters) - _OF_COMMANDS - given.keys()
     unknown = sorted(set(found) - known)
     if unknown:
         raise ArgumentError(
             f"Expected --network-option to name one of {', '.join(sorted(known))}, but got "
-            f"{listing(unknown)}."
+            f"{listing(unknown)}. {_own_options(given)}"
         )
     return found
+
+
+def _own_options(given: dict[str, Any]) -> str:
+    names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    return f"{names} are options of their own."
 
 
 def load_judge(path: Path, rows: "Split") -> "Judge":

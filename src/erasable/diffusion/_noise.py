@@ -11,11 +11,7 @@ TIMESTEPS = 1000
 
 
 def make_scheduler() -> Any:
-    """Return the paper's schedule: 1,000 steps, β from 1e-4 to 0.02, deterministic sampling.
-
-    However few steps an image is drawn in, or many, the first is the last one of training: noise
-    is what the network expects there.
-    """
+    """Return the paper's schedule: 1,000 steps, β from 1e-4 to 0.02, deterministic sampling."""
     return DDIMScheduler(
         num_train_timesteps=TIMESTEPS,
         beta_start=1e-4,
@@ -23,8 +19,21 @@ def make_scheduler() -> Any:
         beta_schedule="linear",
         prediction_type="epsilon",
         clip_sample=True,
-        timestep_spacing="trailing",  # 999, 979, …, 19 for 50 steps
+        timestep_spacing="trailing",
     )
+
+
+def drawing_times(steps: int) -> list[int]:
+    """Return the time steps of drawing, such as 999, 979, …, 19 for 50 steps.
+
+    The first is the last one of training, however many there are: noise is what the network
+    expects there. diffusers spaces them in the same way, but goes by whole numbers of time steps,
+    which miss the next one where ``steps`` does not divide 1,000.
+
+    Args:
+        steps: How many, 1 to 1,000.
+    """
+    return [TIMESTEPS * (steps - step) // steps - 1 for step in range(steps)]
 
 
 def add_noise(

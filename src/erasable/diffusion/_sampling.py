@@ -1,6 +1,5 @@
 """From noise to images, step by step."""
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from erasable.diffusion._losses import NULL
-from erasable.diffusion._noise import TIMESTEPS
+from erasable.diffusion._noise import TIMESTEPS, drawing_times
 from erasable.diffusion._unet import ClassUNet, MemoryUNet, PatchMemory
 from erasable.errors import Problems
 
@@ -69,24 +68,38 @@ def denoise(
 
     Args:
         predict: How noise is seen.
-        scheduler: The schedule; not changed.
+        scheduler: The schedule.
         noise: (n, channels, height, width).
         sampling: Steps, and images at a time.
         tick: Called after each step.
     """
-    schedule = copy.deepcopy(scheduler)
-    schedule.set_timesteps(sampling.steps, device=noise.device)
     images = noise.clone(memory_format=torch.channels_last)
     size = sampling.batch_size
     parts = [slice(start, start + size) for start in range(0, len(images), size)]
-    for timestep in schedule.timesteps:
+    kept = scheduler.alphas_cumprod.to(noise.device)
+    times = drawing_times(sampling.steps)
+    for time, following in zip(times, [*times[1:], None], strict=True):
+        timestep = torch.tensor(time, device=noise.device)
+        then = torch.ones_like(kept[time]) if following is None else kept[following]
         for part in parts:
             seen = predict(images[part], timestep, part)
-            images[part] = schedule.step(
-                seen, timestep, images[part], eta=0.0, use_clipped_model_output=True
-            ).prev_sample
+            images[part] = _less_noisy(images[part], seen, kept[time], then)
         tick()
     return ((images + 1) / 2).clamp(0, 1)
+
+
+def _less_noisy(images: Tensor, noise: Tensor, now: Tensor, then: Tensor) -> Tensor:
+    """Return images with less noise: a step of DDIM, without any randomness.
+
+    Args:
+        images: Noisy images.
+        noise: What is seen in them.
+        now: Share of an image's variance that is left at this time step.
+        then: The same at the next one.
+    """
+    clean = ((images - (1 - now).sqrt() * noise) / now.sqrt()).clamp(-1, 1)
+    rest = (images - now.sqrt() * clean) / (1 - now).sqrt()
+    return then.sqrt() * clean + (1 - then).sqrt() * rest
 
 
 def guided(noise: Tensor, guidance: float) -> Tensor:

@@ -85,10 +85,13 @@ class DenoisingUNet(ModelMixin, ConfigMixin, ABC):  # type: ignore[misc]  # diff
             folder: Where `save_pretrained` wrote it, or ``unet`` of a saved generator.
             **options: As diffusers takes them.
         """
+        options.pop("output_loading_info", None)
         network, told = super().from_pretrained(folder, **options, output_loading_info=True)
         found = {name: told[name] for name in _INCOMPLETE if told.get(name)}
         if found:
-            listed = "; ".join(f"{name}: {listing(keys[:5])}" for name, keys in found.items())
+            listed = "; ".join(
+                f"{name}: {listing(sorted(map(str, keys)))}" for name, keys in found.items()
+            )
             raise StoreError(f"Expected the weights of a {cls.__name__} in {folder}, but {listed}.")
         return cast(Self, network)
 
@@ -420,7 +423,7 @@ def _check(
     if any(level not in range(len(channels)) for level in attention):
         levels = f"0 to {len(channels) - 1}"
         problems.note(f"Expected attention at levels {levels}, but got {attention}.")
-    if not 0 <= dropout < 1:
+    if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
         problems.note(f"Expected dropout from 0 to below 1, but got {dropout!r}.")
     if precision not in PRECISIONS:
         problems.note(f"Expected precision {listing(PRECISIONS)}, but got {precision!r}.")

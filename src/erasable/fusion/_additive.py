@@ -42,10 +42,11 @@ def additive_attention(
     return apply(queries, rows, weight, query_owners, row_owners, kernels or EagerKernels())
 
 
+@torch.no_grad()
 def additive_votes(
     queries: Tensor, rows: Tensor, weight: Tensor, *, kernels: Kernels | None = None
 ) -> Tensor:
-    """Return the weight of each row in each query's mixture, (queries, rows)."""
+    """Return the weight of each row in each query's mixture, (queries, rows); no gradients."""
     precise = (_precise(part) for part in (queries, rows, weight))
     return (kernels or EagerKernels()).scores(*precise).softmax(dim=1)
 

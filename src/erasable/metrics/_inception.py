@@ -94,11 +94,15 @@ def _read(file: Path) -> dict[str, Tensor]:
 
             return load_file(file)
         found = torch.load(file, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
     except Exception as error:  # whatever a file that is none of these makes of its reader
         raise StoreError(f"Expected a file of Inception's weights, but got {file}.") from error
-    if not isinstance(found, dict):
-        raise StoreError(f"Expected tensors by name in {file}, but got {type(found).__name__}.")
-    return found
+    if isinstance(found, dict):
+        tensors = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        if len(tensors) == len(found) and all(isinstance(name, str) for name in tensors):
+            return tensors
+    raise StoreError(f"Expected tensors by name in {file}, but it holds something else.")
 
 
 def _enlarged(images: Tensor) -> Tensor:

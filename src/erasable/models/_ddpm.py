@@ -18,7 +18,7 @@ from erasable.diffusion import (
 )
 from erasable.errors import ArgumentError, RowIdError, listing
 from erasable.models._base import NetworkModel, class_indices
-from erasable.models._generator_parameters import whole_numbers
+from erasable.models._generator_parameters import is_share, whole_numbers
 from erasable.models._image_generator import (
     ImageGenerator,
     require_pictures,
@@ -115,7 +115,7 @@ class DDPM(NetworkModel, ImageGenerator):
             labels = as_labels(y)
             if len(labels) != len(inputs):
                 raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
-            if not 0 <= self.drop < 1:
+            if not is_share(self.drop):
                 raise ArgumentError(f"Expected drop from 0 to below 1, but got {self.drop!r}.")
             known = distinct(labels if classes is None else as_labels(list(classes)))
             missing = [label for label in distinct(labels) if label not in known]

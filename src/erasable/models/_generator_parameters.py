@@ -9,6 +9,8 @@ from torch import Tensor
 
 from erasable.errors import ArgumentError, Problems, listing
 from erasable.fusion import get_kernels
+from erasable.memory import plain
+from erasable.training import steps_per_epoch
 
 if TYPE_CHECKING:
     from erasable.models._spm_generator import SPMGenerator
@@ -35,6 +37,11 @@ def whole_numbers(name: str, values: Any) -> tuple[int, ...]:
     return tuple(int(one) for one in values)
 
 
+def is_share(value: Any) -> bool:
+    """Tell whether something is a number from 0 to below 1."""
+    return isinstance(value, (int, float, np.number)) and bool(0 <= value < 1)
+
+
 def require_reading_parameters(model: "SPMGenerator") -> None:
     """Refuse parameters of how rows are read that mean nothing."""
     problems = Problems("SPMGenerator")
@@ -42,8 +49,13 @@ def require_reading_parameters(model: "SPMGenerator") -> None:
         value = getattr(model, name)
         if value not in known:
             problems.note(f"Expected {name} to be {listing(known)}, but got {value!r}.")
-    if not 0 <= model.drop < 1:
+    if not is_share(model.drop):
         problems.note(f"Expected drop from 0 to below 1, but got {model.drop!r}.")
+    has_gradient, most = plain(model.support_gradient), plain(model.rows_per_class)
+    if type(has_gradient) is not bool:
+        problems.note(f"Expected support_gradient True or False, but got {has_gradient!r}.")
+    if most is not None and (type(most) is not int or most < 1):
+        problems.note(f"Expected rows_per_class to be a positive int or None, but got {most!r}.")
     if type(model.support_size) is not int or model.support_size < 0:
         problems.note(
             f"Expected support_size to be 0 or a positive int, but got {model.support_size!r}."
@@ -66,11 +78,11 @@ def require_partners(classes: Tensor, *, batch_size: int, support_size: int) -> 
             f"others of its class, but each of {len(classes)} is alone. With steps=0 nothing is "
             "trained."
         )
-    if support_size and len(classes) <= batch_size:
+    if support_size and steps_per_epoch(len(classes), batch_size) < 2:
         raise ArgumentError(
-            f"Expected more images than batch_size={batch_size}, since support_size={support_size} "
-            f"draws rows from the others, but got {len(classes)}. Take a smaller batch_size, or "
-            "support_size=0."
+            f"Expected more images than a batch of batch_size={batch_size} has, since "
+            f"support_size={support_size} draws rows from the others, but got {len(classes)}. "
+            "Take a smaller batch_size, or support_size=0."
         )
 
 

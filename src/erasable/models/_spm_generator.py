@@ -265,8 +265,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     ) -> PatchVotes:
         """Return the rows, and which patches of them, that images of some classes draw on.
 
-        An image is made noisy at ten of the steps of drawing, and what its patches then read is
-        averaged.
+        An image is made noisy at ten time steps, from no noise to nothing else, and what its
+        patches then read is averaged.
 
         Args:
             images: What was drawn, or any images of the same size, (n, …).

@@ -1,7 +1,7 @@
 """Training loops: the batch as the memory, checkpoints after each epoch, exact resume."""
 
 from erasable.training._augment import augment
-from erasable.training._batches import epoch_batches
+from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import seconds_spent
 from erasable.training._config import Augmentation, TrainingConfig
 from erasable.training._display import Display
@@ -41,6 +41,7 @@ __all__ = [
     "make_fabric",
     "mean_weight",
     "seconds_spent",
+    "steps_per_epoch",
     "train",
     "train_steps",
 ]

@@ -27,6 +27,7 @@ def untouched_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Ru
         **drawings.forgetting_settings("untouched", kind, seed),
         "without": label,
         "oracle": own,
+        "asking": drawings.generators.asking(kind, label),
     }
 
     def work() -> dict[str, Any]:
@@ -89,7 +90,11 @@ def oracle_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
         seed: Seed of the original.
     """
     own = oracle_seed(seed)
-    settings = {**drawings.forgetting_settings("oracle", kind, own), "without": label}
+    settings = {
+        **drawings.forgetting_settings("oracle", kind, own),
+        "without": label,
+        "asking": drawings.generators.asking(kind, label),
+    }
 
     def work() -> dict[str, Any]:
         images = drawings.of_oracle(kind, label, own)
@@ -113,6 +118,7 @@ def floor_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
         **drawings.forgetting_settings("floor", kind, first),
         "without": label,
         "and": second,
+        "asking": drawings.generators.asking(kind, label),
     }
 
     def work() -> dict[str, Any]:
