@@ -253,6 +253,8 @@ def test_divergence_is_told(original):
 def test_what_cannot_be_is_refused(original):
     with pytest.raises(ArgumentError, match="'ft', 'sa', 'salun', 'sfron', 'erasediff'"):
         get_diffusion_method("magic")
+    with pytest.raises(ArgumentError, match=r"sa: Expected drop to be 0, but got 0\.1"):
+        SelectiveAmnesia(drop=0.1)
     with pytest.raises(ArgumentError, match="steps to be an int"):
         get_diffusion_method("sa", steps=-1)
     with pytest.raises(RowIdError, match="but got 'z'"):

@@ -295,6 +295,7 @@ def test_forgetting_a_class(run, kept, tmp_path, table, row, options):
     assert f"{kinds * 27} are the same to the byte" in text  # three images of nine classes
     assert ("Tuned on class 0" in text) == (table == "erasediff")
     assert ("Methods are not tuned" in text) == (table == "ddpm")
+    assert ("drawing_steps 3" in text) == (table == "ddpm")  # as everything there is drawn
     again = run(*words)
     assert again[0] == 0
     assert "training, or going on" not in again[2]

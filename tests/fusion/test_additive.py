@@ -126,7 +126,8 @@ def test_gradients_of_bfloat16_differ_by_its_rounding_only():
 
 def test_votes_mix_rows_to_the_output():
     parts = drawn(3, 8, 4)
-    votes = additive_votes(*parts)
+    votes = additive_votes(*(part.clone().requires_grad_() for part in parts))
+    assert not votes.requires_grad
     torch.testing.assert_close(votes.sum(dim=1), torch.ones(3, dtype=torch.float64))
     torch.testing.assert_close(votes @ parts[1], additive_attention(*parts))
 

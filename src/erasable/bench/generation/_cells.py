@@ -24,10 +24,8 @@ def untouched_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Ru
     """
     own = oracle_seed(seed)
     settings = {
-        **drawings.forgetting_settings("untouched", kind, seed),
-        "without": label,
+        **drawings.forgetting_settings("untouched", kind, seed, label),
         "oracle": own,
-        "asking": drawings.generators.asking(kind, label),
     }
 
     def work() -> dict[str, Any]:
@@ -63,8 +61,7 @@ def edited_cell(drawings: Drawings, method: DiffusionMethod, label: Label, seed:
     """
     own = oracle_seed(seed)
     settings = {
-        **drawings.forgetting_settings("edited", "ddpm", seed),
-        "without": label,
+        **drawings.forgetting_settings("edited", "ddpm", seed, label),
         "oracle": own,
         "method": [method.name, method.version, method.settings],
     }
@@ -90,11 +87,7 @@ def oracle_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
         seed: Seed of the original.
     """
     own = oracle_seed(seed)
-    settings = {
-        **drawings.forgetting_settings("oracle", kind, own),
-        "without": label,
-        "asking": drawings.generators.asking(kind, label),
-    }
+    settings = drawings.forgetting_settings("oracle", kind, own, label)
 
     def work() -> dict[str, Any]:
         images = drawings.of_oracle(kind, label, own)
@@ -115,10 +108,8 @@ def floor_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
     """
     first, second = oracle_seed(seed), oracle_seed(oracle_seed(seed))
     settings = {
-        **drawings.forgetting_settings("floor", kind, first),
-        "without": label,
+        **drawings.forgetting_settings("floor", kind, first, label),
         "and": second,
-        "asking": drawings.generators.asking(kind, label),
     }
 
     def work() -> dict[str, Any]:
@@ -141,10 +132,8 @@ def deleted_cell(drawings: Drawings, kind: str, label: Label, seed: int) -> Run:
     """
     own = oracle_seed(seed)
     settings = {
-        **drawings.forgetting_settings("deleted", kind, seed),
-        "without": label,
+        **drawings.forgetting_settings("deleted", kind, seed, label),
         "oracle": own,
-        "asking": drawings.generators.asking(kind, label),
     }
 
     def work() -> dict[str, Any]:

@@ -115,9 +115,14 @@ class Drawings:
         own = self.generators.run_settings(what, kind, seed)
         return {**own, "per_class": self.per_class, "sampler": {**SAMPLER, "steps": self.steps}}
 
-    def forgetting_settings(self, what: str, kind: str, seed: int) -> dict[str, Any]:
-        """Return the same where classes are forgotten: how many rows are read, too."""
-        return {**self.settings(what, kind, seed), "options": self.generators.reading(kind)}
+    def forgetting_settings(self, what: str, kind: str, seed: int, label: Label) -> dict[str, Any]:
+        """Return the same where a class is forgotten: also how rows are read, for it, too."""
+        return {
+            **self.settings(what, kind, seed),
+            "without": label,
+            "options": self.generators.reading(kind),
+            "asking": self.generators.asking(kind, label),
+        }
 
     # -- kept on disk ----------------------------------------------------------------------------
 
@@ -150,13 +155,8 @@ class Drawings:
     def of_oracle(self, kind: str, label: Label, seed: int, *, noise: int = _ORACLE_NOISE) -> Bytes:
         """Return what an oracle without a class draws; the stand-in's rows where it has none."""
         generators = self.generators
-        asking = generators.asking(kind, label)
-        settings = {
-            **self.forgetting_settings("oracle samples", kind, seed),
-            "without": label,
-            "asking": asking,
-            "noise": noise,
-        }
+        own = self.forgetting_settings("oracle samples", kind, seed, label)
+        settings = {**own, "noise": noise}
 
         def make() -> Drawn:
             model = generators.model(kind, seed, without=label)
@@ -172,11 +172,7 @@ class Drawings:
         """
         generators = self.generators
         asking = generators.asking(kind, label)
-        settings = {
-            **self.forgetting_settings("deleted samples", kind, seed),
-            "without": label,
-            "asking": asking,
-        }
+        settings = self.forgetting_settings("deleted samples", kind, seed, label)
 
         def make() -> Drawn:
             reading = generators.reading(kind)

@@ -51,6 +51,10 @@ class Generators:
         verbose: Show progress bars.
         features: What distances are measured by; default: the judge's embeddings.
         network: Parameters of networks and their training that take the place of the preset's.
+
+    Attributes:
+        stand_in: Whose rows are read for a forgotten class; None, and for that class itself: those
+            of the first that is left.
     """
 
     def __init__(
