@@ -47,10 +47,10 @@ GENERATION: dict[str, dict[str, Any]] = {
         "network": {
             "channels": [32, 64, 64],
             "layers": 1,
-            "steps": 5000,
+            "steps": 2000,
             "batch_size": 128,
-            "learning_rate": 5e-4,
-            "average": 0.999,
+            "learning_rate": 2e-3,
+            "average": 0.998,
         },
     },
     "trial": {
@@ -112,11 +112,11 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "erasediff": {"steps": 2, "rounds": 1, "inner_steps": 1},
     },
     "laptop": {
-        "ft": {"steps": 300},
-        "sa": {"steps": 500, "per_class": 50, "fisher_images": 500, "fisher_steps": 50},
-        "salun": {"steps": 300},
-        "sfron": {"steps": 50, "fisher_images": 5000},
-        "erasediff": {"steps": 290, "inner_steps": 20},
+        "ft": {"steps": 200},
+        "sa": {"steps": 200, "per_class": 50, "fisher_images": 500, "fisher_steps": 50},
+        "salun": {"steps": 200},
+        "sfron": {"steps": 50, "fisher_images": 2500},
+        "erasediff": {"steps": 200, "inner_steps": 10},
     },
     "paper": {"ft": {}, "sa": {}, "salun": {}, "sfron": {}, "erasediff": {}},
 }
