@@ -31,6 +31,7 @@ class GeneratorLaws(DeletionLaws):
     max_examples = 5
     reads = False
     branch = "fixed"
+    labels = "none"
     folder = None
     _numbers = itertools.count()
 
@@ -49,8 +50,9 @@ class GeneratorLaws(DeletionLaws):
         monkeypatch.setattr("erasable.models._spm_generator.ROWS_AT_ONCE", 1)
 
     def build(self, rows):
-        model = SPMGenerator(channels=(4,), layers=1, steps=0, branch=self.branch, random_state=0)
-        model.remember(np.full((1, 2, 2), 0.123, np.float32), ["x"], ids=["the first row"])
+        options = {"branch": self.branch, "labels": self.labels}
+        model = SPMGenerator(channels=(4,), layers=1, steps=0, random_state=0, **options)
+        model.fit(np.full((1, 2, 2), 0.123, np.float32), ["x"], ids=["the first row"])
         model.forget(ids=["the first row"])
         self.add(model, rows)
         return model
@@ -71,7 +73,9 @@ class GeneratorLaws(DeletionLaws):
         subject.forget(**selectors)
 
     def state(self, subject):
-        return bytes.fromhex(subject.weights_digest) + b"".join(subject.memory.canonical_state())
+        names = repr(subject.known_).encode()
+        rows = b"".join(subject.memory.canonical_state())
+        return bytes.fromhex(subject.weights_digest) + names + rows
 
     def digest(self, subject):
         return subject.memory.digest
@@ -94,3 +98,10 @@ class TestFollow(GeneratorLaws):
 
     branch = "follow"
     max_examples = 1
+
+
+class TestPermuted(GeneratorLaws):
+    """Weights know classes by number, too; names of classes that are gone do not stay with them."""
+
+    labels = "permuted"
+    max_examples = 2
