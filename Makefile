@@ -93,8 +93,8 @@ unlearning: $(STAMP)  ## Run the unlearning benchmark of docs/results (many hour
 	@$(TABLES) cls_cifar --data cifar10 $(NARROW) $(KEPT) --out $(RESULTS)/cifar10-classes.md --out $(RESULTS)/cifar10-classes.csv
 	@$(TABLES) cls_random --data cifar10 --share 10 $(NARROW) $(KEPT) --out $(RESULTS)/cifar10-random.md --out $(RESULTS)/cifar10-random.csv
 
-SHORTER := --network-option precision=bfloat16 --network-option steps=3000
-GENERATED := --data mnist $(KEPT) $(SHORTER) --drawing-steps 25
+HALF := --network-option precision=bfloat16
+GENERATED := --data mnist $(KEPT) $(HALF) --drawing-steps 15
 
 generation: $(STAMP)  ## Run the experiments on generation of docs/results (many hours; interrupted, it goes on)
 	@$(TABLES) std_ddpm $(GENERATED) --out $(RESULTS)/mnist-generation.md --out $(RESULTS)/mnist-generation.csv
@@ -108,7 +108,7 @@ generation: $(STAMP)  ## Run the experiments on generation of docs/results (many
 	@$(TABLES) label_perm --class 1 $(GENERATED) --out $(RESULTS)/mnist-labels.md --out $(RESULTS)/mnist-labels.csv
 	@$(TABLES) variants --data digits --preset demo --seeds 3 --runs $(RESULTS)/runs --out $(RESULTS)/digits-variants.md
 	@for name in samples votes pipeline; do \
-	  $(BIN)/erasable figures $$name --data mnist $(KEPT) $(SHORTER) --out $(RESULTS)/mnist-$$name.png || exit 1; done
+	  $(BIN)/erasable figures $$name --data mnist $(KEPT) $(HALF) --out $(RESULTS)/mnist-$$name.png || exit 1; done
 	@$(BIN)/erasable figures gmm --data mnist $(KEPT) --out $(RESULTS)/mnist-gmm.png
 	@$(BIN)/erasable figures samples --data cifar10 --preset trial --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-trial.png
 
