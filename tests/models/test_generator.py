@@ -14,6 +14,7 @@ from erasable import SPMGenerator, load
 from erasable.diffusion import MemoryUNet, make_scheduler
 from erasable.diffusion._noise import drawing_times
 from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
+from erasable.fusion import _additive_kernels
 from erasable.models import DDPM, GMM, _consistency
 from erasable.models._consistency import Consistency
 from erasable.training import Inputs
@@ -113,14 +114,14 @@ def test_a_label_that_was_never_trained_is_drawn_from_its_rows(learnt):
     assert brightest(drawn(model, ["new"] * 8, steps=20)) == ["d"] * 8
 
 
-def test_consistency_is_noted_while_it_learns(monkeypatch):
+def test_consistency_is_noted_while_it_learns_and_at_the_end(monkeypatch):
     monkeypatch.setattr(_consistency, "_EVERY", 10)
-    monkeypatch.setattr("erasable.models._spm_generator._EVERY", 10)
-    model = SPMGenerator(**{**SMALL, "steps": 10, "batch_size": 8, "channels": (4, 4)})
+    monkeypatch.setattr("erasable.models._spm_generator._EVERY", 5)
+    model = SPMGenerator(**{**SMALL, "steps": 17, "batch_size": 8, "channels": (4, 4)})
     model.fit(*quarters(16), judge=Eye())
-    noted = [entry["consistency"] for entry in model.history_ if "consistency" in entry]
-    assert len(noted) == 1
-    assert 0 <= noted[0] <= 1
+    noted = {e["step"]: e["consistency"] for e in model.history_ if "consistency" in e}
+    assert list(noted) == [10, 17]
+    assert all(0 <= share <= 1 for share in noted.values())
 
 
 def test_consistency_asks_for_classes_that_have_rows():
@@ -133,7 +134,7 @@ def test_consistency_asks_for_classes_that_have_rows():
     places = torch.tensor([place for place, label in enumerate(y) if label != "b"])
     classes = torch.tensor([QUARTERS.index(y[place]) for place in places])
     judge, inputs = Counter(), Inputs(X[places.numpy()])
-    ask = Consistency(judge, inputs, classes, list(QUARTERS), is_following=False)
+    ask = Consistency(judge, inputs, classes, list(QUARTERS), last=500, is_following=False)
     found = ask(MemoryUNet((1, 8, 8), channels=(4, 4), layers=1).eval(), 500)
     assert judge.count == 12  # four images of three classes
     assert found["consistency"] == pytest.approx(1 / 3)
@@ -151,6 +152,19 @@ def test_forgetting_a_class_changes_no_pixel_of_the_others():
     is_b = np.array([label == "b" for label in ALL])
     np.testing.assert_array_equal(after[~is_b], before[~is_b])
     assert np.abs(after[is_b] - before[is_b]).max() > 1e-3
+
+
+def test_forgetting_changes_no_pixel_of_other_classes_whatever_their_sizes():
+    X, y = quarters(96)
+    kept = [i for i, label in enumerate(y) if label != "b" or i < 37]  # 10 rows beside 24 each
+    model = SPMGenerator(**SMALL, steps=2)
+    model.fit(X[kept], [y[i] for i in kept], ids=kept)
+    before = drawn(model)
+    is_b = np.array([label == "b" for label in ALL])
+    model.forget(ids=[1, 5, 9])
+    np.testing.assert_array_equal(drawn(model)[~is_b], before[~is_b])
+    model.forget(classes=["b"])
+    np.testing.assert_array_equal(drawn(model, stand_in="c")[~is_b], before[~is_b])
 
 
 def test_forgetting_rows_draws_as_if_they_had_never_been_stored():
@@ -208,7 +222,11 @@ def test_drawing_equals_encoding_all_rows_in_every_step(branch, guidance):
     np.testing.assert_allclose(found, slowly(model, guidance), atol=1e-4)
 
 
-def test_fifty_steps_of_a_trained_network_equal_the_unfused_formula(learnt, monkeypatch):
+@pytest.mark.parametrize("kernel", ["eager", "compiled"])
+def test_fifty_steps_of_a_trained_network_equal_the_unfused_formula(learnt, monkeypatch, kernel):
+    if kernel == "compiled" and _additive_kernels._compiler_problem("cpu") is not None:
+        pytest.skip("needs a C++ compiler")
+    monkeypatch.setattr(learnt, "kernel", kernel)
     found = drawn(learnt, steps=50, rows_per_class=20, guidance_scale=0.3)
     monkeypatch.setattr("erasable.fusion._additive.additive_attention", unfused)
     X, _ = quarters(256)
@@ -287,6 +305,34 @@ def test_votes_name_rows_of_the_asked_class_and_sum_to_one():
     np.testing.assert_allclose(votes.patches.sum(axis=(2, 3)), votes.weights)
     assert (np.diff(votes.weights, axis=1) <= 0).all()
     np.testing.assert_allclose(votes.rest, 0, atol=1e-6)  # a class has 16 rows
+
+
+def test_votes_are_what_patches_read_on_average(monkeypatch):
+    monkeypatch.setattr("erasable.models._patch_votes._TIMES", 1)  # no noise
+    model = generator(ids=[f"row-{i}" for i in range(64)], rows_per_class=3)
+    X, y = quarters(64)
+    votes = model.votes(X[[4, 1]], ["a", "b"], top=3)
+    network, zeros = model.network_, torch.zeros(1, dtype=torch.long)
+    fusion = network.fusion
+    noise = torch.randn((2, 1, 8, 8), generator=seeded())
+
+    @torch.no_grad()
+    def patches(place, noisy=None):
+        image = torch.from_numpy(X[[place]]).float()[:, None] / 255 * 2 - 1
+        if noisy is not None:
+            image = make_scheduler().add_noise(image, noisy[None], zeros)
+        return network.encode(image, zeros)[0]
+
+    for asked, place in enumerate((4, 1)):
+        queries = fusion.to_query(patches(place, noise[asked]))
+        for rank in range(3):
+            rows = [int(name.removeprefix("row-")) for name in votes.ids[asked]]
+            keys = torch.cat([fusion.project(patches(row)[None])[0] for row in rows])
+            with torch.no_grad():
+                scores = torch.relu(queries[:, None] + keys) @ fusion.weight
+            read = scores.softmax(dim=1).mean(dim=0).view(3, *model.patch_grid)
+            np.testing.assert_allclose(votes.patches[asked, rank], read[rank], atol=1e-4)
+            assert y[rows[rank]] == "ab"[asked]
 
 
 def test_a_forgotten_row_has_no_vote():
@@ -525,6 +571,15 @@ def test_numbers_of_numpy_are_numbers():
     asked = {"num_inference_steps": np.int64(5), "guidance_scale": np.float32(0.3)}
     found = model.sample(ALL, **asked, generator=seeded(), batch_size=np.int32(64))
     np.testing.assert_allclose(found, drawn(model), atol=1e-6)
+
+
+def test_numbers_of_numpy_name_classes_and_count_rows():
+    X, y = quarters(64)
+    labels = [QUARTERS.index(label) for label in y]
+    model = SPMGenerator(**SMALL, steps=2, labels="plain", rows_per_class=np.int64(5))
+    model.fit(X, labels).forget(classes=[2])
+    first, second = (drawn(model, [2] * 4, stand_in=kind(0)) for kind in (int, np.int64))
+    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("count", [1, 3])

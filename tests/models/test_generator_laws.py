@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from conformance import DeletionLaws, columns, scenes
+from conformance import DeletionLaws, ToyRow, columns, scenes
 from erasable import SPMGenerator, load
 from models.toys import whole_labels
 
@@ -32,6 +32,7 @@ class GeneratorLaws(DeletionLaws):
     reads = False
     branch = "fixed"
     labels = "none"
+    fewest = 0
     folder = None
     _numbers = itertools.count()
 
@@ -42,7 +43,7 @@ class GeneratorLaws(DeletionLaws):
 
     @classmethod
     def scenes(cls):
-        return scenes(cls.dim).map(whole_labels)
+        return scenes(cls.dim, min_size=cls.fewest).map(whole_labels)
 
     @pytest.fixture(autouse=True)
     def _one_at_a_time(self, monkeypatch):
@@ -97,11 +98,39 @@ class TestFollow(GeneratorLaws):
     """Rows are pixels, encoded in each step."""
 
     branch = "follow"
-    max_examples = 1
+    max_examples = 4
+    fewest = 2  # the first example is the smallest: it would be no rows
 
 
 class TestPermuted(GeneratorLaws):
     """Weights know classes by number, too; names of classes that are gone do not stay with them."""
 
     labels = "permuted"
-    max_examples = 2
+    max_examples = 4
+    fewest = 2
+    known = (True, False, 1, 0, -3, 1.0, 0.0, 2.0, "1", "cat", "dog", "", "a fresh class", "x")
+
+    def build(self, rows):
+        """Fit on the rows, so that the weights have names for their classes."""
+        options = {"branch": self.branch, "labels": self.labels}
+        model = SPMGenerator(channels=(4,), layers=1, steps=0, random_state=0, **options)
+        first = ToyRow("the first row", "x", (0.123,) * self.dim)
+        parts = columns([first, *rows], self.dim)
+        model.fit(
+            as_pictures(parts.pop("embeddings")), parts.pop("labels"), classes=self.known, **parts
+        )
+        model.forget(ids=["the first row"])
+        return model
+
+    def state(self, subject):
+        """Return rows and weights. A class that comes back has no name, so names are no state."""
+        live = {(type(label), label) for label in subject.memory.classes}
+        named = {(type(name), name) for name in subject.known_ if name is not None}
+        assert named <= live
+        rows = b"".join(subject.memory.canonical_state())
+        return bytes.fromhex(subject.weights_digest) + rows
+
+    def test_classes_of_the_rows_have_names(self):
+        model = self.build([ToyRow("a", "cat", (0.0,) * 4), ToyRow("b", 1, (1.0,) * 4)])
+        assert [name for name in model.known_ if name is not None] == [1, "cat"]
+        assert len(model.known_) == len(self.known)

@@ -41,6 +41,7 @@ class Consistency:
         inputs: Images to read.
         classes: Their class indices, (rows,).
         known: Label of each class.
+        last: The last step, at which it looks in any case.
         is_following: Whether rows are encoded at the query's time step.
     """
 
@@ -51,9 +52,11 @@ class Consistency:
         classes: Tensor,
         known: list[Label],
         *,
+        last: int,
         is_following: bool,
     ) -> None:
         self._judge, self._known, self._is_following = judge, known, is_following
+        self._last = last
         present = np.unique(classes.numpy())  # an oracle has no rows of the class that is forgotten
         rows = np.concatenate([np.flatnonzero(classes.numpy() == c)[:_ROWS] for c in present])
         self._rows = 2 * inputs[rows] - 1
@@ -63,7 +66,7 @@ class Consistency:
     @torch.no_grad()
     def __call__(self, network: nn.Module, step: int) -> dict[str, float]:
         """Return the share of images that are taken for what was asked."""
-        if step % _EVERY or not isinstance(network, MemoryUNet):
+        if (step % _EVERY and step != self._last) or not isinstance(network, MemoryUNet):
             return {}
         device = network.device
         rows = self._rows.to(device)

@@ -42,9 +42,11 @@ class Reading:
         self.reads = reads.to(device)
         self.labels = None if labels is None else labels.to(device)
         self.rows = np.concatenate(chosen)
-        sizes = torch.tensor([len(part) for part in chosen])
-        self.largest = int(sizes.max())
-        self.groups = torch.repeat_interleave(torch.arange(len(chosen)), sizes).to(device)
+        self._sizes = [len(part) for part in chosen]
+        self.largest = max(self._sizes)
+        self.groups = torch.repeat_interleave(
+            torch.arange(len(chosen)), torch.tensor(self._sizes)
+        ).to(device)
 
     def tell(self, numbers: Any, embeddings: int) -> None:
         """Tell the network classes by number, instead of those that labels have.
@@ -65,6 +67,9 @@ class Reading:
     def memory(self, kernels: Kernels | None = None) -> Callable[[Tensor], PatchMemory]:
         """Return the rows as they are read at a time step; each is encoded once per step at most.
 
+        Groups are encoded apart: the last bit of a product may depend on how many rows it has, and
+        what is drawn of a class must not depend on how many other classes have.
+
         Args:
             kernels: How patches are compared.
         """
@@ -74,7 +79,8 @@ class Reading:
         @torch.no_grad()
         def fixed() -> PatchMemory:
             patches = stored.view(len(stored), -1, self._model.channels[-1])
-            return PatchMemory(network.fusion.project(patches), self.groups, kernels=kernels)
+            parts = [network.fusion.project(part) for part in torch.split(patches, self._sizes)]
+            return PatchMemory(torch.cat(parts), self.groups, kernels=kernels)
 
         @torch.no_grad()
         def at(timestep: Tensor) -> PatchMemory:
@@ -82,7 +88,8 @@ class Reading:
             images = images.contiguous(memory_format=torch.channels_last)
             parts = [
                 network.fusion.project(network.encode(part, timestep.expand(len(part))))
-                for part in torch.split(images, ROWS_AT_ONCE)
+                for group in torch.split(images, self._sizes)
+                for part in torch.split(group, ROWS_AT_ONCE)
             ]
             return PatchMemory(torch.cat(parts), self.groups, kernels=kernels)
 

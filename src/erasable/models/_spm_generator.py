@@ -169,10 +169,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             y: One label per image: str, int, float or bool.
             ids: One id per image, str or int; counted up from 0 if not given.
             groups: Per image None, one group, or a list of groups, such as data subjects.
-            classes: With label embeddings: labels of all classes in the order of their numbers,
-                also of those that have no images here; default: the classes of ``y``. An oracle of
-                forgetting thus has as many embeddings; a ``plain`` one of the forgotten class stays
-                untrained.
+            classes: With label embeddings: labels of all classes, also of those that have no
+                images here; default: the classes of ``y``. They are numbered in their sorted order.
+                An oracle of forgetting thus has as many embeddings; a ``plain`` one of the
+                forgotten class stays untrained.
             judge: A fitted classifier of such images. A few samples are shown to it during the
                 training, and ``history_`` tells the share that it takes for what was asked.
         """
@@ -235,7 +235,9 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         )
         watcher = None
         if judge is not None:
-            watcher = Consistency(judge, inputs, classes, known, is_following=self.is_following)
+            watcher = Consistency(
+                judge, inputs, classes, known, last=config.steps, is_following=self.is_following
+            )
         history = train_steps(
             self.network_,
             loss,
@@ -273,7 +275,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             class_labels: The class that each was asked for, (n,).
             top: Rows per image; the rest is summed up.
             stand_in: Whose rows were read where a class had none.
-            rows_per_class: Rows that were read at most; default: the parameter.
+            rows_per_class: Rows that were read at most; default: the parameter. Where it limits
+                them and all were read, any number that is large enough.
             seed: Seed of the noise.
         """
         self._require_fitted()
@@ -332,6 +335,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             stand_in: Whose rows are read where a class has none; None to refuse that.
             rows_per_class: Rows at most per class; None for all.
         """
+        stand_in, rows_per_class = plain(stand_in), plain(rows_per_class)
         if rows_per_class is not None and (type(rows_per_class) is not int or rows_per_class < 1):
             raise ArgumentError(
                 f"Expected rows_per_class to be a positive int or None, but got {rows_per_class!r}."
@@ -348,7 +352,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                 "stand_in (--stand-in), a class whose rows are read instead."
             )
         if empty:
-            instead = chosen_rows(self.memory_, plain(stand_in), rows_per_class)
+            instead = chosen_rows(self.memory_, stand_in, rows_per_class)
             if not len(instead):
                 raise RowIdError(
                     f"Expected stand_in to be a class with rows ({listing(self.memory_.classes)}), "
