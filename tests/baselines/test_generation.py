@@ -190,6 +190,87 @@ def test_the_fisher_information_sums_over_time_steps_before_it_squares(original)
         torch.testing.assert_close(ours, (slope * 1000 / 3) ** 2, rtol=1e-3, atol=1e-3)
 
 
+def test_salun_may_change_the_weights_with_the_largest_gradients(original):
+    method = get_diffusion_method("salun", share=0.1, batch_size=8)
+    run, again = (DiffusionRun(method, task_of(original)) for _ in range(2))
+    method.prepare(run)
+    again.network.eval()
+    sums = 0.0
+    images = again.images(again.task.forget, slice(None))
+    for part in torch.split(images, 8):
+        classes = torch.full((len(part),), again.task.target)
+        slopes = again.gradients(again.guided_loss(part, classes, 2.0), clip=1.0)
+        sums = sums + torch.cat([slope.flatten() for slope in slopes])
+    mask = torch.cat([mask.flatten() for mask in run.masks])
+    assert int(mask.sum()) == round(0.1 * len(mask))
+    assert sums.abs()[mask].min() >= sums.abs()[~mask].max()
+
+
+def test_sfron_goes_up_on_masked_weights_and_repairs_all(original, monkeypatch):
+    method = get_diffusion_method("sfron", steps=4, batch_size=8, threshold=1.5)
+    run = DiffusionRun(method, task_of(original))
+    method.prepare(run)
+    masks = torch.cat([mask.flatten() for mask in run.masks])
+    assert 0.01 < masks.float().mean() < 0.99
+    taken, descend = [], DiffusionRun.descend
+
+    def noted(self, loss, **options):
+        start = torch.cat([p.detach().flatten() for p in self.parameters])
+        value = descend(self, loss, **options)
+        end = torch.cat([p.detach().flatten() for p in self.parameters])
+        taken.append((float(loss.detach()), start != end))
+        return value
+
+    monkeypatch.setattr(DiffusionRun, "descend", noted)
+    run.network.train()
+    method.step(run, 0, 4)
+    (up, is_moved), (down, is_repaired) = taken
+    assert up < 0 < down
+    assert not is_moved[~masks].any()
+    assert is_moved[masks].float().mean() > 0.5
+    assert is_repaired[~masks].any()
+
+
+def test_sfron_weighs_small_losses_more_and_less_and_less_of_all(original, monkeypatch):
+    method = get_diffusion_method("sfron", steps=4, batch_size=8)
+    taken = []
+    monkeypatch.setattr(
+        DiffusionRun, "descend", lambda self, loss, **_: taken.append(float(loss.detach())) or 0.0
+    )
+    monkeypatch.setattr(
+        DiffusionRun, "losses", lambda self, seen, noise: torch.tensor([1.0, 4.0]) + 0 * seen.sum()
+    )
+    run = DiffusionRun(method, task_of(original))
+    for step in range(4):
+        method.step(run, step, 4)
+    # Weights 1 and 1/2, scaled to a sum of 2: the mean of 4/3 · 1 and 2/3 · 4 is 2.
+    wanted = [-10 * 2 * (1 + np.cos(np.pi * step / 4)) / 2 for step in range(4)]
+    np.testing.assert_allclose(taken[::2], wanted, rtol=1e-5)
+
+
+def test_the_inner_loop_of_erasediff_leaves_the_weights_alone(original):
+    method = get_diffusion_method("erasediff", inner_steps=4, learning_rate=1e-2, batch_size=8)
+    run = DiffusionRun(method, task_of(original))
+    before = {key: tensor.clone() for key, tensor in run.network.state_dict().items()}
+    first = method._inner(run)
+    assert same(before, run.network.state_dict())
+    run.descend(method._forget_loss(run))
+    assert not same(before, run.network.state_dict())  # a step alone does move them
+    assert first > 0
+
+
+def test_stiff_weights_stay_where_selective_amnesia_found_them(original):
+    def moved(elastic):
+        method = get_diffusion_method(
+            "sa", steps=40, learning_rate=1e-3, per_class=4, elastic=elastic, **_FISHER
+        )
+        found = weights(unlearn_class(original, rows(), "b", method).model)
+        before = weights(original)
+        return sum(float((found[key] - before[key]).abs().sum()) for key in before)
+
+    assert moved(1e6) < 0.5 * moved(1e-10)
+
+
 def test_salun_turns_the_class_into_the_next_one(original):
     method = get_diffusion_method("salun", steps=120, learning_rate=1e-3, batch_size=32)
     model = unlearn_class(original, rows(), "b", method).model

@@ -15,8 +15,8 @@ class DiffusionFineTune(DiffusionMethod):
 
     @classmethod
     def grid(cls) -> dict[str, tuple[Any, ...]]:
-        """Return the rates that are tried."""
-        return {"learning_rate": (1e-4, 5e-4)}
+        """Return the rates that are tried: those of edits, and the training's own of `laptop`."""
+        return {"learning_rate": (1e-4, 5e-4, 2e-3)}
 
     def step(self, run: DiffusionRun, step: int, steps: int) -> float:
         """Go down the loss of a batch of other images."""
