@@ -27,7 +27,7 @@ from erasable.bench.generation import _drawings as drawing
 from erasable.bench.generation._cells import untouched_cell
 from erasable.bench.generation._forgetting_sheets import _complete
 from erasable.bench.generation._strips import as_strip, from_strip
-from erasable.bench.generation._tuning import score, tuning_class
+from erasable.bench.generation._tuning import rank, score, tuning_class
 from erasable.bench.generation._words import judge_note
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError
@@ -183,7 +183,7 @@ def test_tuning_takes_the_setting_that_forgets_and_says_what_diverged(drawings, 
     assert chosen == {"ft": 5e-4, "salun": 1e-4}
     assert {label for *_, label in edits[:4]} == {0}  # a class that no table shows
     salun = made.searched[1]["searched"]
-    tried = [(one["settings"]["learning_rate"], one["score"] is None) for one in salun]
+    tried = [(one["settings"]["learning_rate"], one["rank"] is None) for one in salun]
     assert tried == [(1e-4, False), (5e-4, True), (2e-5, False)]  # the last is beyond the grid
     page = tmp_path / "page.md"
     forgetting_document(drawings, made, "Title", "command").write(page)
@@ -438,6 +438,30 @@ def test_a_score_of_one_is_doing_nothing():
     assert score({"ua_gap": 0.0, "fid_oracle_remaining": 0.0}, nothing) == 0.0
     assert score({"ua_gap": 0.0, "fid_oracle_remaining": 8.0}, nothing) == 1.0
     assert math.isfinite(score(nothing, {"ua_gap": 0.0, "fid_oracle_remaining": 0.0}))
+
+
+def test_forgetting_at_a_price_ranks_before_doing_next_to_nothing():
+    nothing = {"ua_gap": 1.0, "fid_oracle_remaining": 0.5}
+    little = {"ua_gap": 0.99, "fid_oracle_remaining": 0.4}
+    costly = {"ua_gap": 0.01, "fid_oracle_remaining": 2.0}
+    clean = {"ua_gap": 0.01, "fid_oracle_remaining": 0.2}
+    assert score(little, nothing) < score(costly, nothing)
+    ranked = sorted([nothing, little, costly, clean], key=lambda found: rank(found, nothing))
+    assert ranked == [clean, costly, little, nothing]
+
+
+def test_a_setting_that_forgets_nothing_is_not_chosen_if_another_forgets(drawings, monkeypatch):
+    def edited(few, method, *_):
+        ua_gap, distance = (0.0, 9.0) if method.learning_rate >= 5e-4 else (1.0, 0.1)
+        untouched = untouched_cell(few, "ddpm", 1, 0)
+        found = {"ua_gap": ua_gap, "fid_oracle_remaining": distance}
+        return replace(untouched, result={**untouched.result, **found})
+
+    monkeypatch.setattr(_tuning, "edited_cell", edited)
+    said = []
+    entry = _tuning.tune_method(drawings, "sfron", 1, said.append)
+    assert entry["chosen"]["learning_rate"] >= 5e-4
+    assert any(line.endswith("does not forget") for line in said)
 
 
 def test_a_class_to_tune_on_is_one_that_no_table_shows():

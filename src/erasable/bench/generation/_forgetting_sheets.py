@@ -16,7 +16,7 @@ from erasable.bench.generation._forgetting import Forgetting
 from erasable.bench.generation._generators import Generators
 from erasable.bench.generation._paper import FORGETTING
 from erasable.bench.generation._presets import SPM_VARIANTS
-from erasable.bench.generation._tuning import SCORED, score, settings_of
+from erasable.bench.generation._tuning import SCORED, rank, settings_of, told
 from erasable.bench.generation._words import TITLES, introduction, judge_note
 from erasable.typing import Label
 
@@ -185,7 +185,7 @@ def _headline(made: Forgetting) -> str:
     if not edits:
         return "; ".join(f"{row_title(*row)}: {_tuned_by(made, row)}" for row in deleted) + "."
     own = deleted[0]
-    best = min(edits, key=lambda row: score(*_means(made, row, ("ddpm", "untouched"))))
+    best = min(edits, key=lambda row: rank(*_means(made, row, ("ddpm", "untouched"))))
     faster = _mean(made, best, "seconds") / _mean(made, own, "seconds")
     return (
         f"{row_title(*own)}: {_tuned_by(made, own)}. Of the edits of the ordinary model "
@@ -271,16 +271,13 @@ def _method_facts(drawings: Drawings, made: Forgetting) -> list[str]:
     facts = []
     chosen: dict[str, dict[str, Any]] = {}
     for entry in made.searched:
-        tried = "; ".join(
-            f"{_said(one['settings'])}: "
-            + ("diverged" if one["score"] is None else f"{one['score']:.2f}")
-            for one in entry["searched"]
-        )
+        tried = "; ".join(f"{_said(one['settings'])}: {told(one)}" for one in entry["searched"])
         chosen[entry["method"]] = entry["chosen"]
         facts.append(
             f"Tuned on class {entry['label']!r} by {entry['images']} images per class, mean of ΔUA "
-            "and FID_O of the other classes as shares of doing nothing: "
-            f"{TITLES[entry['method']]}, {tried}. Chosen: {_said(entry['chosen'])}{edges(entry)}"
+            "and FID_O of the other classes as shares of doing nothing, settings that forget "
+            f"first: {TITLES[entry['method']]}, {tried}. "
+            f"Chosen: {_said(entry['chosen'])}{edges(entry)}"
         )
     names = [row[1] for row in made.runs if row[1] in DIFFUSION_METHODS]
     if names and not made.searched:
