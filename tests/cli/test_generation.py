@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from erasable.bench.generation import GENERATION, METHODS, _drawings, _standard
+from erasable.bench.generation import GENERATION, METHODS, _drawings, _figures, _standard
+from erasable.bench.generation._figures import image_grid
 from erasable.cli import _sample, main
 from erasable.data import load_digits
 from erasable.models import load
@@ -326,6 +327,31 @@ def test_figures(run, kept, tmp_path, figure):
     out = tmp_path / f"{figure}.png"
     assert run("figures", figure, *FEW, "--runs", kept, "--out", out)[0] == 0
     assert pixels(out).std() > 5
+
+
+def test_the_picture_of_halves_is_drawn_from_the_same_noise(run, kept, tmp_path, monkeypatch):
+    seen = {}
+
+    def grid(rows, columns, *, frames):
+        seen.update(rows=rows, columns=columns, frames=frames)
+        return image_grid(rows, columns, frames=frames)
+
+    monkeypatch.setattr(_figures, "image_grid", grid)
+    words = ("figures", "samples", "--per-class", 2, *FEW, "--runs", kept)
+    assert run(*words, "--out", tmp_path / "samples.png")[0] == 0
+    assert seen["columns"] == [str(label) for label in range(10)]
+    names = [name for name, _ in seen["rows"]]
+    assert names == ["all rows", "", "0–4 forgotten", "", "5–9 forgotten", ""]
+    before, first, second = (
+        np.stack([image for _, image in seen["rows"][i : i + 2]]) for i in (0, 2, 4)
+    )
+    np.testing.assert_array_equal(first[:, 5:], before[:, 5:])
+    np.testing.assert_array_equal(second[:, :5], before[:, :5])
+    assert (first[:, :5] != before[:, :5]).any()
+    red, blue = "#c53030", "#2b6cb0"
+    assert seen["frames"][:2] == [[None] * 10] * 2
+    assert seen["frames"][2:4] == [[red] * 5 + [blue] * 5] * 2
+    assert seen["frames"][4:] == [[blue] * 5 + [red] * 5] * 2
 
 
 def test_another_class_can_stand_in(run, kept):

@@ -13,7 +13,7 @@ import torch
 from erasable.bench._document import Document, origin
 from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
-from erasable.bench.generation._drawings import Drawings
+from erasable.bench.generation._drawings import SAMPLER, Drawings
 from erasable.bench.generation._figures import standard_pictures
 from erasable.bench.generation._paper import STANDARD
 from erasable.bench.generation._presets import DEFAULT_ROWS
@@ -128,6 +128,7 @@ def _timing(drawings: Drawings, rows: dict[str, dict[str, Any]], seed: int) -> R
         "parameters": {kind: generators.parameters(kind) for kind in kinds},
         "rows": rows,
         "images": _TIMED_IMAGES,
+        "sampler": SAMPLER,
         "steps": drawings.steps,
         "rounds": _ROUNDS,
     }
@@ -205,6 +206,12 @@ def standard_document(
     every = [run for runs in found.values() for run in runs]
     notes = [_headline(found, timings), *([_difference_note(names[-1])] if differences else [])]
     notes += [_timing_note(timings[0]), judge_note(drawings, every)]
+    if "spm_follow" in found:
+        notes.append(
+            "Where rows follow the query's time step, a whole batch is trained at one time step, "
+            "so that they are encoded once for it; elsewhere each image has its own. The two "
+            "differ in that, too."
+        )
     return Document(
         f"{title}: {generators.data.name}",
         introduction(generators.features_name),
