@@ -232,6 +232,9 @@ def _structural_note(made: Forgetting, generators: Generators) -> str:
         f"{instead}. An oracle of the ordinary model has nothing to draw from there: what it draws "
         "is arbitrary, and being far from it is no fault of an edit. "
         "So the other classes alone, and each class alone, stand below. "
+        "A control needs no run: a model without a memory that is told the stand-in's number "
+        "instead of the forgotten one draws the other classes as *nothing done* does, and hardly "
+        "an image of the forgotten class. "
         f"Of {again:,} images of other classes that were drawn again after a deletion, {same:,} "
         "are the same to the byte as before."
     )
