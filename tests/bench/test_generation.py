@@ -200,6 +200,18 @@ def test_the_headline_tells_what_methods_are_tuned_by(drawings, edits):
         assert f"FID_O of the other classes {value:.2f} (floor {floor:.2f})" in headline
 
 
+def test_multiples_are_of_the_floor_of_the_class_where_it_has_one(drawings):
+    options = {"seeds": [0], "methods": (), "is_tuned": False, "floors": 2}
+    made = run_forgetting(drawings, [3, 5, 7], **options)
+    sheet = forgetting_document(drawings, made, "Title", "command").sheets[0]
+    (row,) = (row for row in sheet.rows if row[0] == "SPM: deletion")
+    floors = [made.floors["spm"][label].result["fid_oracle"] for label in (3, 5)]
+    mean = sum(floors) / 2
+    assert [figure.floor for figure in row[1:5]] == pytest.approx([*floors, mean, mean])
+    assert floors[0] != floors[1]
+    assert any("without 3, 5 alone, and the mean" in note for note in sheet.notes)
+
+
 def test_a_choice_at_the_end_of_what_was_tried_is_told(drawings, edits):
     made = run_forgetting(drawings, [3], seeds=[0], methods=("ft",), floors=0)
 

@@ -71,11 +71,13 @@ def _sheet(made: Forgetting, title: str, key: str, *, scale: float = 1.0) -> She
     header += ["paper: mean, CIFAR-10"] if has_paper else []
     rows: list[list[Entry]] = []
     for row, by_label in made.runs.items():
-        floor = None if row[1] == "retrain" else _floor(made, row[0], key)
+        is_oracle = row[1] == "retrain"
         entries: list[Entry] = [row_title(*row)]
         pairs = [_compared(made, row, label, key) for label in made.labels]
-        for gaps, values in pairs:
-            entries.append(Figure(gaps, floor, scale, beside=values))
+        for label, (gaps, values) in zip(made.labels, pairs, strict=True):
+            own = None if is_oracle else _floor(made, row[0], key, label)
+            entries.append(Figure(gaps, own, scale, beside=values))
+        floor = None if is_oracle else _floor(made, row[0], key)
         gaps = [gap for part, _ in pairs for gap in part]
         values = [value for _, part in pairs for value in part]
         entries += [Figure(gaps, floor, scale, beside=values), _seconds(by_label)]
@@ -94,12 +96,13 @@ def _compared(
     return ([run.result[f"{key}_gap"] for run in runs], values) if key in GAPS else (values, [])
 
 
-def _floor(made: Forgetting, kind: str, key: str) -> float | None:
-    found = [
-        run.result[f"{key}_gap" if key in GAPS else key]
-        for run in made.floors.get(kind, {}).values()
-    ]
-    return statistics.fmean(found) if found else None
+def _floor(made: Forgetting, kind: str, key: str, label: Label | None = None) -> float | None:
+    """Return the floor of a class, if it has one of its own; the mean of all that there are."""
+    name = f"{key}_gap" if key in GAPS else key
+    found = {own: run.result[name] for own, run in made.floors.get(kind, {}).items()}
+    if label in found:
+        return float(found[label])
+    return statistics.fmean(found.values()) if found else None
 
 
 def _floor_row(
@@ -244,9 +247,10 @@ def _floor_note(made: Forgetting) -> str:
     labels = {str(label) for floors in made.floors.values() for label in floors}
     if not labels:
         return "No floor was measured."
+    rest = ", and the mean of these for other classes" if len(labels) > 1 else ""
     return (
         "Multiples are of the floor: what two oracles of different seeds are apart, measured "
-        f"without {', '.join(sorted(labels))} alone."
+        f"without {', '.join(sorted(labels))} alone{rest}."
     )
 
 
