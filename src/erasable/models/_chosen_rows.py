@@ -1,9 +1,12 @@
-"""Which rows of a class are read, when not all are."""
+"""Which rows requests for classes read."""
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from erasable.errors import RowIdError, listing
 from erasable.memory import Memory, encode_key
 from erasable.typing import Ints, Label
 
@@ -27,3 +30,53 @@ def chosen_rows(memory: Memory, label: Label, count: int | None) -> Ints:
     ranks = [hashlib.sha256(encode_key(infos[p].id).encode()).digest() for p in places.tolist()]
     order = sorted(range(len(places)), key=ranks.__getitem__)
     return places[order if count is None else order[:count]]
+
+
+@dataclass(frozen=True)
+class RequestedRows:
+    """Rows that requests for some classes read.
+
+    Attributes:
+        reads: Which of the groups each request reads.
+        groups: Positions of rows, one group per class that is asked for.
+        told: The class whose rows each request reads.
+    """
+
+    reads: list[int]
+    groups: list[Ints]
+    told: list[Label | None]
+
+
+def requested_rows(
+    memory: Memory, labels: Sequence[Label], *, stand_in: Label | None, count: int | None
+) -> RequestedRows:
+    """Return the rows that requests read; those of another class where one has none.
+
+    Args:
+        memory: The memory.
+        labels: The class of each request.
+        stand_in: Whose rows are read where a class has none; None to refuse that.
+        count: Rows at most per class; None for all.
+    """
+    wanted = list(dict.fromkeys((type(label), label) for label in labels))
+    chosen = {key: chosen_rows(memory, key[1], count) for key in wanted}
+    empty = [key for key in wanted if not len(chosen[key])]
+    if empty and stand_in is None:
+        raise RowIdError(
+            f"Expected classes with rows ({listing(memory.classes)}), but got "
+            f"{listing([label for _, label in empty])}. Remember rows of it, or name a "
+            "stand_in (--stand-in), a class whose rows are read instead."
+        )
+    if empty and stand_in is not None:
+        instead = chosen_rows(memory, stand_in, count)
+        if not len(instead):
+            raise RowIdError(
+                f"Expected stand_in to be a class with rows ({listing(memory.classes)}), but got "
+                f"{stand_in!r}."
+            )
+        chosen |= dict.fromkeys(empty, instead)
+    place = {key: index for index, key in enumerate(wanted)}
+    # Where another class stands in, the weights are told that class, too.
+    told = [stand_in if (type(label), label) in empty else label for label in labels]
+    reads = [place[type(label), label] for label in labels]
+    return RequestedRows(reads, [chosen[key] for key in wanted], told)

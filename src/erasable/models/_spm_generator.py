@@ -20,11 +20,11 @@ from erasable.diffusion import (
     make_scheduler,
     memory_predictor,
 )
-from erasable.errors import ArgumentError, RowIdError, StateError, listing
+from erasable.errors import ArgumentError, StateError, listing
 from erasable.fusion import Kernels, get_kernels
 from erasable.memory import Grid, Marks, Memory, plain
 from erasable.models._base import class_indices
-from erasable.models._chosen_rows import chosen_rows
+from erasable.models._chosen_rows import requested_rows
 from erasable.models._consistency import Consistency, Judge
 from erasable.models._generator_parameters import (
     require_partners,
@@ -342,28 +342,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             )
         self._require_as_built()
         self._require_rows()
-        wanted = list(dict.fromkeys((type(label), label) for label in labels))
-        chosen = {key: chosen_rows(self.memory_, key[1], rows_per_class) for key in wanted}
-        empty = [key for key in wanted if not len(chosen[key])]
-        if empty and stand_in is None:
-            raise RowIdError(
-                f"Expected classes with rows ({listing(self.memory_.classes)}), but got "
-                f"{listing([label for _, label in empty])}. Remember rows of it, or name a "
-                "stand_in (--stand-in), a class whose rows are read instead."
-            )
-        if empty:
-            instead = chosen_rows(self.memory_, stand_in, rows_per_class)
-            if not len(instead):
-                raise RowIdError(
-                    f"Expected stand_in to be a class with rows ({listing(self.memory_.classes)}), "
-                    f"but got {stand_in!r}."
-                )
-            chosen |= dict.fromkeys(empty, instead)
-        place = {key: index for index, key in enumerate(wanted)}
-        reads = torch.tensor([place[type(label), label] for label in labels])
-        # Where another class stands in, the weights are told that class, too.
-        told = [stand_in if (type(label), label) in empty else label for label in labels]
-        return Reading(self, reads, [chosen[key] for key in wanted], self._told(told))
+        found = requested_rows(self.memory_, labels, stand_in=stand_in, count=rows_per_class)
+        return Reading(self, torch.tensor(found.reads), found.groups, self._told(found.told))
 
     # -- inside ----------------------------------------------------------------------------------
 
