@@ -9,6 +9,7 @@ import numpy.typing as npt
 from erasable.bench._document import Picture
 from erasable.bench._figures import as_png, pyplot
 from erasable.bench.generation._strips import from_strip
+from erasable.bench.generation._words import row_title
 from erasable.typing import Label
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def image_grid(
         frames: Per row and column the colour of a frame, or None.
     """
     plt = pyplot()
-    width, height = 0.62 * len(columns) + 1.6, 0.62 * len(rows) + 0.4
+    longest = max(len(name) for name, _ in rows)
+    width, height = 0.62 * len(columns) + 0.065 * longest + 0.5, 0.62 * len(rows) + 0.4
     figure, axes = plt.subplots(
         len(rows), len(columns), figsize=(width, height), squeeze=False, layout="constrained"
     )
@@ -89,8 +91,8 @@ def forgetting_pictures(classes: Sequence[Label], made: "Forgetting") -> list[Pi
 def _after(classes: Sequence[Label], made: "Forgetting", label: Label, place: int) -> Picture:
     def draw() -> bytes:
         rows = [
-            (f"{kind} {what}".replace("_", " "), _first(by_label[label][0], classes))
-            for (kind, what), by_label in made.runs.items()
+            (row_title(*row), _first(by_label[label][0], classes))
+            for row, by_label in made.runs.items()
             if by_label.get(label)
         ]
         own = classes.index(label)

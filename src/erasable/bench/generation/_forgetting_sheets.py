@@ -17,7 +17,7 @@ from erasable.bench.generation._generators import Generators
 from erasable.bench.generation._paper import FORGETTING
 from erasable.bench.generation._presets import SPM_VARIANTS
 from erasable.bench.generation._tuning import SCORED, rank, settings_of, told
-from erasable.bench.generation._words import TITLES, introduction, judge_note
+from erasable.bench.generation._words import TITLES, introduction, judge_note, row_title
 from erasable.typing import Label
 
 _PAPER_PLACES = {"fid_oracle": 0, "ua": 1, "fid_remaining": 2}
@@ -148,16 +148,6 @@ def _by_drawn_class(made: Forgetting, title: str, classes: list[Label]) -> Sheet
         rows.append(entries)
     note = "Each figure is the mean over the classes that were forgotten, ± standard deviation."
     return Sheet(title, header, rows, [note])
-
-
-def row_title(kind: str, what: str) -> str:
-    """Return a row's name as a person reads it."""
-    words = {
-        "retrain": "retrained without the class (oracle)",
-        "untouched": "nothing done",
-        "deletion": "deletion",
-    }
-    return f"{TITLES[kind]}: {words.get(what) or TITLES[what]}"
 
 
 # -- words -----------------------------------------------------------------------------------------

@@ -22,6 +22,16 @@ TITLES = {
 }
 
 
+def row_title(kind: str, what: str) -> str:
+    """Return a row's name as a person reads it."""
+    words = {
+        "retrain": "retrained without the class (oracle)",
+        "untouched": "nothing done",
+        "deletion": "deletion",
+    }
+    return f"{TITLES[kind]}: {words.get(what) or TITLES[what]}"
+
+
 def introduction(features: str) -> str:
     """Say which level of forgetting holds, and what distances are measured by."""
     own = (
