@@ -21,7 +21,9 @@ from erasable.bench.generation import (
     forgetting_document,
     run_forgetting,
     run_standard,
+    run_unseen,
     standard_document,
+    unseen_document,
 )
 from erasable.bench.generation import _drawings as drawing
 from erasable.bench.generation._cells import untouched_cell
@@ -70,6 +72,11 @@ class Painter:
 
     def forget(self, classes):
         self.gone += classes
+        return SimpleNamespace(level="exact")
+
+    def remember(self, X, y, *, ids):
+        assert len(X) == len(y) == len(ids)
+        self.gone = [label for label in self.gone if label not in y]
 
 
 class Painted(Generators):
@@ -259,6 +266,32 @@ def test_all_models_of_a_scale_have_one_kernel(tmp_path, monkeypatch):
         kernels[scale] = generators.kernel
     assert kernels == {"tiny": "eager", "demo": "eager", "laptop": "compiled", "paper": "compiled"}
     assert asked == [math.inf] * 2  # whatever the work of a call is
+
+
+def test_an_unseen_class_is_drawn_by_an_oracle_that_remembers_it(drawings):
+    oracle = drawings.generators.model("spm", 1000, without=3)
+    made = run_unseen(drawings, [3], seeds=[0])
+    found = made[3][0].result
+    assert found["remembered"]["consistency"] == 1.0  # without its rows it would draw a nine
+    assert found["remembered"]["answers"] == {"3": 1.0}
+    drawn = drawings.draw(Painter(0.01 + 1000 / 1e5), [3])  # the oracle's spread, from shared noise
+    see = Pixels()
+    real = drawings._of_real()
+    of_three = real[0][real[1] == 3]
+    assert found["remembered"]["fid"] == pytest.approx(frechet_distance(see(drawn / 255), of_three))
+    assert found["trained"]["fid"] != found["remembered"]["fid"]
+    assert found["level"] == "exact"
+    assert drawings.generators.model("spm", 1000, without=3) is not oracle  # that one was changed
+    words = unseen_document(drawings, made, "command").sheets[2].texts()
+    assert words[0][:1] + words[0][3:] == ["3", "3: 100.0 %"]
+
+
+def test_what_an_unseen_class_is_taken_for_is_told(drawings, monkeypatch):
+    monkeypatch.setattr(Painter, "remember", lambda self, X, y, *, ids: None)  # rows are ignored
+    found = run_unseen(drawings, [3], seeds=[0])[3][0].result
+    assert found["remembered"]["consistency"] == 0.0
+    assert found["remembered"]["answers"] == {"9": 1.0}
+    assert found["trained"]["consistency"] == 1.0
 
 
 def test_a_diverged_edit_is_named_and_not_done_again(drawings, edits, monkeypatch):

@@ -304,6 +304,19 @@ def test_forgetting_a_class(run, kept, tmp_path, table, row, options):
     assert "training the judge" not in again[2]
 
 
+def test_a_class_that_the_weights_never_saw(run, kept, tmp_path):
+    page = tmp_path / "page.md"
+    words = ("tables", "unseen", *FEW, "--class", 1, "--runs", kept)
+    assert run(*words, "--out", page)[0] == 0
+    text = page.read_text()
+    assert "forgotten again at level `exact`" in text
+    assert "SPM, class remembered only" in text
+    assert (tmp_path / "page-samples-0.png").exists()
+    again = run(*words)
+    assert again[0] == 0
+    assert "training, or going on" not in again[2]
+
+
 def test_tuning_needs_a_class_that_no_table_shows(run, kept):
     every = [word for label in range(10) for word in ("--class", label)]
     code, _, err = run("tables", "erasediff", *FEW, *every, "--floors", 0, "--runs", kept)

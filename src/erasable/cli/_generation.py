@@ -20,6 +20,14 @@ Forgotten = Annotated[
         "--class", metavar="CLASS", help="A class to forget; can be repeated; default: every other."
     ),
 ]
+Unseen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        metavar="CLASS",
+        help="A class that the weights do not see; can be repeated; default: every other.",
+    ),
+]
 Features = Annotated[
     str,
     typer.Option(
@@ -259,6 +267,42 @@ def erasediff(
         is_tuned=not is_untuned,
         as_json=as_json,
     )
+
+
+def unseen(
+    data: Data = "mnist",
+    scale: Scale = "laptop",
+    seeds: GenerationSeeds = 1,
+    classes: Unseen = None,
+    features: Features = "classifier",
+    network_option: NetworkOption = None,
+    drawing_steps: DrawingSteps = None,
+    runs: RunsFolder = Path("out/runs"),
+    out: Outs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a class from rows that are only remembered: the weights never saw it.
+
+    \b
+    Examples:
+      erasable tables unseen --data mnist --out unseen.md
+      erasable tables unseen --data digits --preset tiny --class 1
+    """
+    drawings = drawings_of(
+        data,
+        scale=scale,
+        runs=runs,
+        features=features,
+        network_option=network_option,
+        steps=drawing_steps,
+        out=out,
+        is_quiet=as_json,
+    )
+    from erasable.bench.generation import run_unseen, unseen_document
+
+    made = run_unseen(drawings, _labels(drawings.generators, classes), seeds=list(range(seeds)))
+    document = unseen_document(drawings, made, command())
+    _show(document, out, [vars(run) for some in made.values() for run in some], as_json=as_json)
 
 
 def _forgetting(

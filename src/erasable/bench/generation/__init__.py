@@ -13,6 +13,7 @@ from erasable.bench.generation._standard import (
     run_variants,
     standard_document,
 )
+from erasable.bench.generation._unseen import run_unseen, unseen_document
 from erasable.bench.generation._votes_picture import votes_picture
 
 __all__ = [
@@ -32,7 +33,9 @@ __all__ = [
     "pipeline_picture",
     "run_forgetting",
     "run_standard",
+    "run_unseen",
     "run_variants",
     "standard_document",
+    "unseen_document",
     "votes_picture",
 ]

@@ -269,6 +269,25 @@ class Drawings:
         }
         return found
 
+    def measure_class(self, images: Bytes, label: Label) -> dict[str, Any]:
+        """Return figures of images of one class alone.
+
+        Args:
+            images: Images that were asked for as the class.
+            label: The class.
+        """
+        real, of_real = self._of_real()
+        answers = self.generators.judge.predict(images.astype(np.float32) / 255).tolist()
+        return {
+            "fid": frechet_distance(self._seen(images), real[of_real == label]),
+            "consistency": answers.count(label) / len(answers),
+            "answers": {
+                str(one): answers.count(one) / len(answers)
+                for one in self.generators.classes
+                if one in answers
+            },
+        }
+
     def _seen(self, images: Bytes) -> npt.NDArray[np.float64]:
         return self.generators.features(images.astype(np.float32) / 255)
 

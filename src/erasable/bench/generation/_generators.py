@@ -189,9 +189,9 @@ class Generators:
                 self.training(kind, seed, without=without)
         return self._held[key]
 
-    def fresh(self, kind: str, seed: int) -> Any:
-        """Return an original that may be changed: the next one that is asked for is another."""
-        model = self.model(kind, seed)
+    def fresh(self, kind: str, seed: int, *, without: Label | None = None) -> Any:
+        """Return a generator that may be changed: the next one that is asked for is another."""
+        model = self.model(kind, seed, without=without)
         self._held = {}
         return model
 
@@ -307,6 +307,11 @@ def at_side(data: Dataset, side: int, who: str) -> Dataset:
             f"{most}. Take a smaller preset."
         )
     return data if most == side else shrunk(data, side)
+
+
+def rows_of(rows: Split, label: Label) -> Split:
+    """Return the rows of one class."""
+    return rows.where(np.array([y == label for y in rows.y.tolist()]))
 
 
 def first_of_classes(rows: Split, count: int) -> Split:

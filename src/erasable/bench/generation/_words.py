@@ -32,8 +32,20 @@ def row_title(kind: str, what: str) -> str:
     return f"{TITLES[kind]}: {words.get(what) or TITLES[what]}"
 
 
-def introduction(features: str) -> str:
-    """Say which level of forgetting holds, and what distances are measured by."""
+_LEVELS = (
+    "Level `memory` for SPM: its weights were trained on every class, what is deleted are the rows "
+    "that it draws from. Edits of the ordinary model have no level: how much they forget is what "
+    "is measured."
+)
+
+
+def introduction(features: str, levels: str = _LEVELS) -> str:
+    """Say which level of forgetting holds, and what distances are measured by.
+
+    Args:
+        features: Name of the features.
+        levels: What is said of levels; default: that of a class that the weights were trained on.
+    """
     own = (
         ""
         if features == "inception"
@@ -41,9 +53,7 @@ def introduction(features: str) -> str:
         "compared with published ones. "
     )
     return (
-        "Level `memory` for SPM: its weights were trained on every class, what is deleted are the "
-        "rows that it draws from. Edits of the ordinary model have no level: how much they forget "
-        f"is what is measured. FID[{features}] is the Fréchet distance of the features named in "
+        f"{levels} FID[{features}] is the Fréchet distance of the features named in "
         f"brackets. {own}It also depends on how many images are drawn; as many real ones of each "
         "class stand against them."
     )
