@@ -107,7 +107,7 @@ generation: $(STAMP)  ## Run the experiments on generation of docs/results (many
 	  $(TABLES) erasediff --class $$class --floors 0 $(GENERATED) || exit 1; done
 	@$(TABLES) ddpm --floors 2 $(GENERATED) --out $(RESULTS)/mnist-forgetting.md --out $(RESULTS)/mnist-forgetting.csv
 	@$(TABLES) erasediff --floors 2 $(GENERATED) --out $(RESULTS)/mnist-erasediff.md --out $(RESULTS)/mnist-erasediff.csv
-	@$(TABLES) unseen $(GENERATED) --out $(RESULTS)/mnist-unseen.md --out $(RESULTS)/mnist-unseen.csv
+	@$(TABLES) reminded $(GENERATED) --out $(RESULTS)/mnist-reminded.md --out $(RESULTS)/mnist-reminded.csv
 	@$(TABLES) label_perm --class 1 $(GENERATED) --out $(RESULTS)/mnist-labels.md --out $(RESULTS)/mnist-labels.csv
 	@$(TABLES) variants --data digits --preset demo --seeds 3 --runs $(RESULTS)/runs --out $(RESULTS)/digits-variants.md
 	@for name in samples votes pipeline; do \

@@ -19,11 +19,11 @@ from erasable.bench.generation import (
     _generators,
     _tuning,
     forgetting_document,
+    reminded_document,
     run_forgetting,
+    run_reminded,
     run_standard,
-    run_unseen,
     standard_document,
-    unseen_document,
 )
 from erasable.bench.generation import _drawings as drawing
 from erasable.bench.generation._cells import untouched_cell
@@ -61,6 +61,8 @@ class Judge:
 class Painter:
     """Draws its classes as brightness, with noise of a size that its seed gives."""
 
+    shown = ()
+
     def __init__(self, spread, *, gone=()):
         self.spread, self.gone = spread, list(gone)
 
@@ -72,10 +74,11 @@ class Painter:
 
     def forget(self, classes):
         self.gone += classes
-        return SimpleNamespace(level="exact")
+        return SimpleNamespace(level="memory")
 
     def remember(self, X, y, *, ids):
         assert len(X) == len(y) == len(ids)
+        type(self).shown = list(ids)
         self.gone = [label for label in self.gone if label not in y]
 
 
@@ -268,30 +271,33 @@ def test_all_models_of_a_scale_have_one_kernel(tmp_path, monkeypatch):
     assert asked == [math.inf] * 2  # whatever the work of a call is
 
 
-def test_an_unseen_class_is_drawn_by_an_oracle_that_remembers_it(drawings):
+def test_a_model_that_forgot_a_class_and_its_oracle_are_shown_other_rows_of_it(drawings):
     oracle = drawings.generators.model("spm", 1000, without=3)
-    made = run_unseen(drawings, [3], seeds=[0])
+    made = run_reminded(drawings, [3], seeds=[0])
     found = made[3][0].result
-    assert found["remembered"]["consistency"] == 1.0  # without its rows it would draw a nine
-    assert found["remembered"]["answers"] == {"3": 1.0}
-    drawn = drawings.draw(Painter(0.01 + 1000 / 1e5), [3])  # the oracle's spread, from shared noise
-    see = Pixels()
     real = drawings._of_real()
     of_three = real[0][real[1] == 3]
-    assert found["remembered"]["fid"] == pytest.approx(frechet_distance(see(drawn / 255), of_three))
-    assert found["trained"]["fid"] != found["remembered"]["fid"]
-    assert found["level"] == "exact"
+    for sort, seed in (("original", 0), ("reminded", 0), ("oracle", 1000)):
+        drawn = drawings.draw(Painter(0.01 + seed / 1e5), [3])  # from the same noise
+        fid = frechet_distance(Pixels()(drawn / 255), of_three)
+        assert found[sort]["fid"] == pytest.approx(fid)
+        assert found[sort]["consistency"] == 1.0  # without the rows they would draw a nine
+    assert found["level"] == "memory"
     assert drawings.generators.model("spm", 1000, without=3) is not oracle  # that one was changed
-    words = unseen_document(drawings, made, "command").sheets[2].texts()
-    assert words[0][:1] + words[0][3:] == ["3", "3: 100.0 %"]
+    shown = drawings.generators.test.y == 3
+    assert Painter.shown == [drawings.generators.test.ids[i] for i in np.flatnonzero(shown)]
+    page = reminded_document(drawings, made, "command")
+    assert page.sheets[2].texts()[0][2:] == ["3: 100.0 %"] * 3
+    assert "draws it in 100.0 % of the cases, its oracle in 100.0 %" in page.sheets[0].notes[0]
 
 
-def test_what_an_unseen_class_is_taken_for_is_told(drawings, monkeypatch):
+def test_what_a_reminded_model_draws_instead_is_told(drawings, monkeypatch):
     monkeypatch.setattr(Painter, "remember", lambda self, X, y, *, ids: None)  # rows are ignored
-    found = run_unseen(drawings, [3], seeds=[0])[3][0].result
-    assert found["remembered"]["consistency"] == 0.0
-    assert found["remembered"]["answers"] == {"9": 1.0}
-    assert found["trained"]["consistency"] == 1.0
+    found = run_reminded(drawings, [3], seeds=[0])[3][0].result
+    assert found["original"]["consistency"] == 1.0
+    for sort in ("reminded", "oracle"):
+        assert found[sort]["consistency"] == 0.0
+        assert found[sort]["answers"] == {"9": 1.0}
 
 
 def test_a_diverged_edit_is_named_and_not_done_again(drawings, edits, monkeypatch):

@@ -304,13 +304,13 @@ def test_forgetting_a_class(run, kept, tmp_path, table, row, options):
     assert "training the judge" not in again[2]
 
 
-def test_a_class_that_the_weights_never_saw(run, kept, tmp_path):
+def test_what_weights_keep_of_a_forgotten_class(run, kept, tmp_path):
     page = tmp_path / "page.md"
-    words = ("tables", "unseen", *FEW, "--class", 1, "--runs", kept)
+    words = ("tables", "reminded", *FEW, "--class", 1, "--runs", kept)
     assert run(*words, "--out", page)[0] == 0
     text = page.read_text()
-    assert "forgotten again at level `exact`" in text
-    assert "SPM, class remembered only" in text
+    assert "Level `memory`, by the receipts" in text
+    assert "oracle, which never saw the class, shown the same" in text
     assert (tmp_path / "page-samples-0.png").exists()
     again = run(*words)
     assert again[0] == 0

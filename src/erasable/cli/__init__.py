@@ -13,7 +13,7 @@ from erasable.cli._demo import demo
 from erasable.cli._figures import figures_app
 from erasable.cli._find import find
 from erasable.cli._forget import forget
-from erasable.cli._generation import ddpm, erasediff, label_perm, std_ddpm, unseen, variants
+from erasable.cli._generation import ddpm, erasediff, label_perm, reminded, std_ddpm, variants
 from erasable.cli._info import info
 from erasable.cli._predict import predict
 from erasable.cli._purge import purge
@@ -37,7 +37,7 @@ for command in (demo, train, predict, votes, forget, remember, find, sample, inf
     app.command()(command)
 for table in (cls_cifar, cls_random, cls_imagenet, gnn, sequence, tradeoff):
     tables_app.command(table.__name__)(table)
-for drawn in (std_ddpm, ddpm, label_perm, erasediff, unseen, variants):
+for drawn in (std_ddpm, ddpm, label_perm, erasediff, reminded, variants):
     tables_app.command(drawn.__name__)(drawn)
 app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")

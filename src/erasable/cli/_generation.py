@@ -20,14 +20,6 @@ Forgotten = Annotated[
         "--class", metavar="CLASS", help="A class to forget; can be repeated; default: every other."
     ),
 ]
-Unseen = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--class",
-        metavar="CLASS",
-        help="A class that the weights do not see; can be repeated; default: every other.",
-    ),
-]
 Features = Annotated[
     str,
     typer.Option(
@@ -269,11 +261,11 @@ def erasediff(
     )
 
 
-def unseen(
+def reminded(
     data: Data = "mnist",
     scale: Scale = "laptop",
     seeds: GenerationSeeds = 1,
-    classes: Unseen = None,
+    classes: Forgotten = None,
     features: Features = "classifier",
     network_option: NetworkOption = None,
     drawing_steps: DrawingSteps = None,
@@ -281,12 +273,12 @@ def unseen(
     out: Outs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a class from rows that are only remembered: the weights never saw it.
+    """What the weights keep of a forgotten class: it is asked for beside other images of it.
 
     \b
     Examples:
-      erasable tables unseen --data mnist --out unseen.md
-      erasable tables unseen --data digits --preset tiny --class 1
+      erasable tables reminded --data mnist --out reminded.md
+      erasable tables reminded --data digits --preset tiny --class 1
     """
     drawings = drawings_of(
         data,
@@ -298,10 +290,10 @@ def unseen(
         out=out,
         is_quiet=as_json,
     )
-    from erasable.bench.generation import run_unseen, unseen_document
+    from erasable.bench.generation import reminded_document, run_reminded
 
-    made = run_unseen(drawings, _labels(drawings.generators, classes), seeds=list(range(seeds)))
-    document = unseen_document(drawings, made, command())
+    made = run_reminded(drawings, _labels(drawings.generators, classes), seeds=list(range(seeds)))
+    document = reminded_document(drawings, made, command())
     _show(document, out, [vars(run) for some in made.values() for run in some], as_json=as_json)
 
 

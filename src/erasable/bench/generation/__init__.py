@@ -7,13 +7,13 @@ from erasable.bench.generation._forgetting_sheets import forgetting_document
 from erasable.bench.generation._generators import Generators, at_side, first_of_classes
 from erasable.bench.generation._pipeline import pipeline_picture
 from erasable.bench.generation._presets import GENERATION, METHODS, SPM_VARIANTS
+from erasable.bench.generation._reminded import reminded_document, run_reminded
 from erasable.bench.generation._standard import (
     SIZES,
     run_standard,
     run_variants,
     standard_document,
 )
-from erasable.bench.generation._unseen import run_unseen, unseen_document
 from erasable.bench.generation._votes_picture import votes_picture
 
 __all__ = [
@@ -31,11 +31,11 @@ __all__ = [
     "forgetting_document",
     "image_grid",
     "pipeline_picture",
+    "reminded_document",
     "run_forgetting",
+    "run_reminded",
     "run_standard",
-    "run_unseen",
     "run_variants",
     "standard_document",
-    "unseen_document",
     "votes_picture",
 ]

@@ -1,4 +1,9 @@
-"""A class that the weights never saw, drawn from rows that are only remembered."""
+"""What the weights keep of a forgotten class: the model is shown other images of it, and asked.
+
+Deletion takes away the rows that a class is drawn from. Whoever has images of the class can store
+them, and then a model draws the class if its weights know how to. Its oracle, shown the same
+images, tells how much of that comes from the images themselves.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +13,7 @@ from erasable.bench._runs import Run
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.bench.generation._drawings import Drawings
 from erasable.bench.generation._figures import image_grid
-from erasable.bench.generation._generators import channels_first, oracle_seed, rows_of
+from erasable.bench.generation._generators import Bytes, channels_first, oracle_seed, rows_of
 from erasable.bench.generation._strips import as_strip, from_strip
 from erasable.bench.generation._words import introduction, judge_note
 from erasable.typing import Label
@@ -17,26 +22,27 @@ _KIND = "spm"
 _SHOWN = 10
 """Images of each sort in the picture, at most."""
 
-_SORTS = {
-    "real": "real test images",
-    "trained": "SPM, trained on the class",
-    "remembered": "SPM, class remembered only",
-}
-"""What is compared, by its key in a run."""
-
 _ANSWERS = 3
 """How many answers of the judge are named."""
 
+_SORTS = {
+    "real": "real test images",
+    "original": "original, nothing done",
+    "reminded": "original, class forgotten, then shown test images of it",
+    "oracle": "oracle, which never saw the class, shown the same",
+}
+"""What is compared, by its key in a run."""
 
-def run_unseen(
+
+def run_reminded(
     drawings: Drawings, labels: Sequence[Label], *, seeds: Sequence[int]
 ) -> dict[Label, list[Run]]:
-    """Remember classes, one at a time, in models that were trained without them, and draw them.
+    """Forget classes one at a time, show test images of them to the model and its oracle, and draw.
 
     Args:
         drawings: Makes and keeps samples.
         labels: The classes.
-        seeds: Seeds of originals; each has an oracle per class, which is what remembers.
+        seeds: Seeds of originals.
 
     Returns:
         Per class one run per seed.
@@ -48,37 +54,44 @@ def _cell(drawings: Drawings, label: Label, seed: int) -> Run:
     generators, own = drawings.generators, oracle_seed(seed)
     reading = generators.reading(_KIND)
     settings = {
-        **drawings.settings("unseen", _KIND, own),
+        **drawings.settings("reminded", _KIND, seed),
         "without": label,
         "options": reading,
-        "original": seed,
+        "oracle": own,
     }
 
     def work() -> dict[str, Any]:
-        model = generators.fresh(_KIND, own, without=label)
-        rows = rows_of(generators.train, label)
-        model.remember(rows.X, rows.y.tolist(), ids=rows.ids)
+        model = generators.fresh(_KIND, seed)
+        level = model.forget(classes=[label]).level
         images = {
             "real": channels_first(rows_of(generators.test, label).X)[: drawings.per_class],
-            "trained": drawings.of_original(_KIND, seed, **reading)[drawings.places(label)],
-            "remembered": drawings.draw(model, [label], **reading),
+            "original": drawings.of_original(_KIND, seed, **reading)[drawings.places(label)],
+            "reminded": _shown(drawings, model, label),
+            "oracle": _shown(drawings, generators.fresh(_KIND, own, without=label), label),
         }
         count = min(_SHOWN, *map(len, images.values()))
         found: dict[str, Any] = {
             sort: {**drawings.measure_class(some, label), "first": as_strip(some[:count])}
             for sort, some in images.items()
         }
-        return {**found, "shown": count, "level": model.forget(classes=[label]).level}
+        return {**found, "shown": count, "level": level}
 
     return drawings.figures(settings, work)
 
 
-def unseen_document(drawings: Drawings, made: dict[Label, list[Run]], command: str) -> Document:
-    """Return the tables of classes that the weights never saw.
+def _shown(drawings: Drawings, model: Any, label: Label) -> Bytes:
+    """Return what a model draws of a class once it remembers the test rows of it."""
+    rows = rows_of(drawings.generators.test, label)
+    model.remember(rows.X, rows.y.tolist(), ids=rows.ids)
+    return drawings.draw(model, [label], **drawings.generators.reading(_KIND))
+
+
+def reminded_document(drawings: Drawings, made: dict[Label, list[Run]], command: str) -> Document:
+    """Return the tables of classes that a model is reminded of.
 
     Args:
         drawings: What made it.
-        made: What `run_unseen` returned.
+        made: What `run_reminded` returned.
         command: The command that made it.
     """
     generators = drawings.generators
@@ -86,22 +99,22 @@ def unseen_document(drawings: Drawings, made: dict[Label, list[Run]], command: s
     runs = [run for some in made.values() for run in some]
     sheets = [
         _sheet(made, "Drawn as asked %", "consistency", scale=100),
-        _sheet(made, f"FID[{fid}] to real images of the class", "fid"),
+        _sheet(made, f"FID[{fid}] to real training images of the class", "fid"),
         _taken_for(made),
     ]
-    sheets[0].notes.extend([_rows_note(drawings), judge_note(drawings, runs)])
+    sheets[0].notes.extend([_headline(made), _rows_note(drawings), judge_note(drawings, runs)])
     pictures = [_picture(made, label, place) for place, label in enumerate(made)]
     facts = [*origin(runs, command), f"Networks: {generators.settings['network']}"]
-    title = f"A class that the weights never saw: {generators.data.name}"
+    title = f"What the weights keep of a forgotten class: {generators.data.name}"
     return Document(title, introduction(fid, _levels(runs)), sheets, facts, pictures)
 
 
 def _levels(runs: list[Run]) -> str:
-    """Say what the receipts of forgetting the remembered rows said."""
     found = ", ".join(sorted({f"`{run.result['level']}`" for run in runs}))
     return (
-        f"Rows of the class are forgotten again at level {found}: they are only remembered, in a "
-        "model whose weights were trained without the class."
+        f"Level {found}, by the receipts: the class is forgotten from the memory of a "
+        "semi-parametric model (SPM), and its weights were trained on it. How much they still know "
+        "of it is measured here."
     )
 
 
@@ -131,13 +144,28 @@ def _most(runs: list[Run], sort: str) -> str:
     return ", ".join(f"{answer}: {100 * share:.1f} %" for answer, share in first)
 
 
+def _headline(made: dict[Label, list[Run]]) -> str:
+    means = {
+        sort: Figure(
+            [run.result[sort]["consistency"] for runs in made.values() for run in runs],
+            scale=100,
+            digits=1,
+        )
+        for sort in ("reminded", "oracle")
+    }
+    return (
+        "Shown images of the class that no training had, a model that forgot it draws it in "
+        f"{means['reminded'].text()} % of the cases, its oracle in {means['oracle'].text()} %: the "
+        "difference is what the weights of the former keep of the class."
+    )
+
+
 def _rows_note(drawings: Drawings) -> str:
     read = drawings.generators.reading(_KIND)["rows_per_class"]
     return (
-        "The model of the last line was trained without the class; then the training rows of the "
-        "class were remembered, no weight was changed, and the class was asked for. An image reads "
-        f"{read:,} of its rows at most. The line above it is a model that was trained on the class "
-        "too, with another seed; both draw from the same noise."
+        "Test images of the class are remembered, no weight is changed, and the class is asked "
+        f"for; an image reads {read:,} of them at most. All draw from the same noise, here the "
+        "oracle too."
     )
 
 
@@ -148,5 +176,4 @@ def _picture(made: dict[Label, list[Run]], label: Label, place: int) -> Picture:
         rows = [(name, from_strip(found[sort]["first"], count)) for sort, name in _SORTS.items()]
         return image_grid(rows, [""] * count)
 
-    caption = f"Images of {label!r}: real, by a model trained on it, by one that remembers it only."
-    return Picture(f"samples-{place}", caption, draw)
+    return Picture(f"samples-{place}", f"Images that were asked for as {label!r}.", draw)
