@@ -57,10 +57,11 @@ _NOMINAL_STEPS = 3000
 class SPMGenerator(MemoryModel, ImageGenerator):
     """A semi-parametric diffusion model: what it draws of a class is read from rows of the class.
 
-    `fit` trains the weights to draw *like the rows they are shown* and stores every row;
-    `remember` stores rows, of new classes too, without training; `forget` takes rows out, and from
-    then on no image is drawn from them. What the weights themselves learnt from a row stays in
-    them: `forget` reports that as its level.
+    `fit` trains the weights to draw what the rows they are shown are of, and stores every row;
+    `remember` stores rows without training; `forget` takes rows out, and from then on no image is
+    drawn from them. What the weights themselves learnt from a row stays in them: `forget` reports
+    that as its level. They know how to draw the classes that they were trained on, forgotten or
+    not, if they are shown rows of them; of a class that they never saw they draw what they know.
 
     Args:
         channels: Channels per level of the UNet; each level halves the image.
