@@ -102,7 +102,8 @@ def reminded_document(drawings: Drawings, made: dict[Label, list[Run]], command:
         _sheet(made, f"FID[{fid}] to real training images of the class", "fid"),
         _taken_for(made),
     ]
-    sheets[0].notes.extend([_headline(made), _rows_note(drawings), judge_note(drawings, runs)])
+    judged = judge_note(drawings, runs, oracles=", the oracle too")
+    sheets[0].notes.extend([_headline(made), _rows_note(drawings), judged])
     pictures = [_picture(made, label, place) for place, label in enumerate(made)]
     facts = [*origin(runs, command), f"Networks: {generators.settings['network']}"]
     title = f"What the weights keep of a forgotten class: {generators.data.name}"
@@ -164,8 +165,7 @@ def _rows_note(drawings: Drawings) -> str:
     read = drawings.generators.reading(_KIND)["rows_per_class"]
     return (
         "Test images of the class are remembered, no weight is changed, and the class is asked "
-        f"for; an image reads {read:,} of them at most. All draw from the same noise, here the "
-        "oracle too."
+        f"for; an image reads {read:,} of them at most."
     )
 
 

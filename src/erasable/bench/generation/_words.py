@@ -59,12 +59,18 @@ def introduction(features: str, levels: str = _LEVELS) -> str:
     )
 
 
-def judge_note(drawings: Drawings, runs: Iterable[Run]) -> str:
+def judge_note(
+    drawings: Drawings,
+    runs: Iterable[Run],
+    *,
+    oracles: str = "; oracles draw from noise of their own",
+) -> str:
     """Say who judges, how good it is, and how images are drawn.
 
     Args:
         drawings: What made the samples.
         runs: What was judged.
+        oracles: What is said of the noise of oracles.
     """
     judges = {run.result["judged_by"] for run in runs if "judged_by" in run.result}
     several = (
@@ -77,7 +83,7 @@ def judge_note(drawings: Drawings, runs: Iterable[Run]) -> str:
         "The judge is a classifier that was trained on the real training images; it is right on "
         f"{100 * accuracy:.2f} % of the test images.{several} {drawings.per_class} images of each "
         f"class are drawn, by {drawings.steps} steps of DDIM with guidance {SAMPLER['guidance']} "
-        "(a mixture just draws), from the same noise by every model; oracles draw from noise of "
-        "their own. All networks draw with the running mean of their weights; an edit starts from "
-        "it, and its own steps make a new one by the same rule."
+        f"(a mixture just draws), from the same noise by every model{oracles}. All networks draw "
+        "with the running mean of their weights; an edit starts from it, and its own steps make a "
+        "new one by the same rule."
     )
