@@ -249,6 +249,17 @@ def test_a_model_with_an_embedding_is_told_to_be_asked_for_the_forgotten_class(d
     assert not any("told the number" in note for note in notes)
 
 
+def test_a_class_that_an_empty_image_is_taken_for_is_named_where_it_is_forgotten(drawings):
+    options = {"seeds": [0], "methods": (), "is_tuned": False, "floors": 0}
+
+    def notes(label):
+        made = run_forgetting(drawings, [label], **options)
+        return forgetting_document(drawings, made, "Title", "command").sheets[0].notes
+
+    assert any("all black, the judge takes for 0" in note for note in notes(0))  # by brightness
+    assert not any("all black" in note for note in notes(3))
+
+
 def test_the_oracle_that_tuning_is_by_counts_as_a_run(drawings, edits):
     made = run_forgetting(drawings, [3], seeds=[0], methods=("ft",), floors=0)
     assert made.searched[0]["untouched"] in made.every

@@ -49,7 +49,7 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
         _floor_note(made),
     ]
     notes += [_reading_note(drawings), *_embedding_notes(made)]
-    notes.append(judge_note(drawings, made.every))
+    notes += [judge_note(drawings, made.every), *_blank_notes(made, generators)]
     notes.extend(f"Failed: {name}: {why}" for name, why in made.failures.items())
     facts = [*origin(made.every, command), *_method_facts(drawings, made)]
     facts.append(f"Networks: {generators.settings['network']}")
@@ -261,6 +261,18 @@ def _embedding_notes(made: Forgetting) -> list[str]:
         "number was not trained, unless numbers are permuted.",
         "The paper's model permutes labels; its figures face both that one and the one without an "
         "embedding.",
+    ]
+
+
+def _blank_notes(made: Forgetting, generators: Generators) -> list[str]:
+    """Say for which class UA takes a model that draws nothing at all for one that forgot nothing."""
+    answer = generators.blank_run().result["answer"]
+    if answer not in made.labels:
+        return []
+    return [
+        f"An image without anything in it, all black, the judge takes for {answer!r}: where that "
+        "class is forgotten, UA counts such images as if the class were still drawn. See the "
+        "pictures."
     ]
 
 

@@ -157,6 +157,15 @@ class Generators:
 
         return self.runs.run(self._judge_settings, work)
 
+    def blank_run(self) -> Run:
+        """Return what the judge takes an image for that has nothing in it."""
+
+        def work(_: Path) -> dict[str, Any]:
+            nothing = np.zeros((1, *self.image_shape), dtype=np.float32)
+            return {"answer": self.judge.predict(nothing).tolist()[0]}
+
+        return self.runs.run({**self._judge_settings, "what": "blank"}, work)
+
     # -- models ----------------------------------------------------------------------------------
 
     @cached_property
