@@ -265,7 +265,7 @@ def _embedding_notes(made: Forgetting) -> list[str]:
 
 
 def _blank_notes(made: Forgetting, generators: Generators) -> list[str]:
-    """Say for which class UA takes a model that draws nothing at all for one that forgot nothing."""
+    """Say for which class UA takes a model that draws nothing for one that forgot nothing."""
     answer = generators.blank_run().result["answer"]
     if answer not in made.labels:
         return []
