@@ -46,7 +46,7 @@ def pipeline_picture(
         for place, row_id in enumerate(ids):
             _image(axis, pictures[row_id], 3.05 + 0.62 * place, height - 1.02, 0.5)
         source = f"rows of {label if stand_in is None else stand_in!r}"
-        axis.text(3.0, height - 0.62, f"memory: {source}", fontsize=8, color="#2b6cb0")
+        axis.text(2.9, height - 0.85, f"memory: {source}", fontsize=8, color="#2b6cb0", ha="right")
     return as_png(figure)
 
 

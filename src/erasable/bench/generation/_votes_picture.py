@@ -23,7 +23,7 @@ def votes_picture(images: Any, votes: PatchVotes, pictures: dict[Any, Any]) -> b
     figure, axes = plt.subplots(
         count,
         top + 1,
-        figsize=(0.95 * (top + 1) + 0.6, 1.15 * count + 0.3),
+        figsize=(0.95 * (top + 1) + 0.6, 1.3 * count + 0.3),
         squeeze=False,
         layout="constrained",
     )
@@ -39,7 +39,7 @@ def votes_picture(images: Any, votes: PatchVotes, pictures: dict[Any, Any]) -> b
             _show(axis, pictures[row_id])
             _veil(axis, votes.patches[line, rank], pictures[row_id].shape[1:])
             share = 100 * votes.weights[line, rank]
-            axis.set_xlabel(f"{row_id}: {share:.1f} %", fontsize=7, color=_ROW)
+            axis.set_xlabel(f"{row_id}\n{share:.1f} %", fontsize=6, color=_ROW)
             if line == 0:
                 axis.set_title(f"row {rank + 1}", fontsize=8)
     return as_png(figure)
