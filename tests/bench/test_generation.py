@@ -300,6 +300,7 @@ def test_a_model_that_forgot_a_class_and_its_oracle_are_shown_other_rows_of_it(d
     page = reminded_document(drawings, made, "command")
     assert page.sheets[2].texts()[0][2:] == ["3: 100.0 %"] * 3
     assert "draws it in 100.0 % of the cases, its oracle in 100.0 %" in page.sheets[0].notes[0]
+    assert "from the same noise by every model, the oracle too" in page.sheets[0].notes[2]
 
 
 def test_what_a_reminded_model_draws_instead_is_told(drawings, monkeypatch):
