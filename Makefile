@@ -108,7 +108,7 @@ generation: $(STAMP)  ## Run the experiments on generation of docs/results (many
 	@$(TABLES) ddpm --floors 2 $(GENERATED) --out $(RESULTS)/mnist-forgetting.md --out $(RESULTS)/mnist-forgetting.csv
 	@$(TABLES) erasediff --floors 2 $(GENERATED) --out $(RESULTS)/mnist-erasediff.md --out $(RESULTS)/mnist-erasediff.csv
 	@$(TABLES) reminded $(GENERATED) --out $(RESULTS)/mnist-reminded.md --out $(RESULTS)/mnist-reminded.csv
-	@$(TABLES) label_perm --class 1 $(GENERATED) --out $(RESULTS)/mnist-labels.md --out $(RESULTS)/mnist-labels.csv
+	@$(TABLES) label_perm --class 1 --class 9 $(GENERATED) --out $(RESULTS)/mnist-labels.md --out $(RESULTS)/mnist-labels.csv
 	@$(TABLES) variants --data digits --preset demo --seeds 3 --runs $(RESULTS)/runs --out $(RESULTS)/digits-variants.md
 	@for name in samples votes pipeline; do \
 	  $(BIN)/erasable figures $$name --data mnist $(KEPT) $(HALF) --out $(RESULTS)/mnist-$$name.png || exit 1; done
