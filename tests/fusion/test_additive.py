@@ -135,6 +135,33 @@ def test_votes_mix_rows_to_the_output():
 # -- kernels ---------------------------------------------------------------------------------------
 
 
+@unhurried
+@given(sizes, st.integers(0, 99), st.sampled_from([1, -1, 0, None]), st.integers(1, 12))
+def test_scores_by_distances_equal_the_formula(shape, seed, sign, block):
+    queries, rows, weight = drawn(*shape, seed=seed)
+    weight = weight if sign is None else weight.abs() * sign
+    expected = torch.relu(queries[:, None] + rows) @ weight
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_BLOCK", block)
+        found = get_kernels("eager").scores(queries.float(), rows.float(), weight.float())
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+
+
+@unhurried
+@given(st.integers(0, 99), st.integers(1, 40), st.integers(0, 69), st.integers(0, 4))
+def test_no_other_pair_changes_a_bit_of_a_score(seed, block, first, query):
+    queries, rows, weight = drawn(5, 70, 16, seed=seed, dtype=torch.float32)
+    eager = get_kernels("eager")
+    whole = eager.scores(queries, rows, weight)
+    assert torch.equal(
+        eager.scores(queries[[query]], rows[first:], weight)[0], whole[query, first:]
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_BLOCK", 16 * block)
+        assert torch.equal(eager.scores(queries, rows, weight), whole)
+
+
 has_compiler = pytest.mark.skipif(
     kernels._compiler_problem("cpu") is not None, reason="needs a C++ compiler"
 )

@@ -1,9 +1,10 @@
 """Sums over every pair of a query and a row, without keeping the pairs: eager, or compiled.
 
 With ``u = q + k`` per pair and hidden unit, the additive score is ``Σ_h w_h max(u_h, 0)``, which is
-``Σ_h w_h max(q_h, −k_h)`` and a term of the row alone: one operation less for each pair. Nothing of
-size queries × rows × hidden ever exists: eager kernels go through tiles that fit a cache, compiled
-ones through single pairs.
+``Σ_h w_h max(q_h, −k_h)`` and a term of the row alone: one operation less for each pair. It is also
+``½ Σ_h w_h u_h + ½ Σ_h w_h |u_h|``, whose second half is a difference of two L1 distances. Nothing
+of size queries × rows × hidden ever exists: eager kernels leave distances to faiss, and go through
+tiles that fit a cache otherwise; compiled ones go through single pairs.
 """
 
 import functools
@@ -22,6 +23,9 @@ KERNELS = ("auto", "compiled", "eager")
 
 _TILE = 2**20
 """Numbers in a tile: it must fit a cache."""
+
+_BLOCK = 2**18
+"""Numbers of rows that are compared with all queries at once: they must fit a cache."""
 
 _WORTH_COMPILING = 2.0**35
 """Numbers to go through from which a minute of compiling is soon won back."""
@@ -61,12 +65,14 @@ class Kernels(ABC):
 
 @final
 class EagerKernels(Kernels):
-    """Tiles of pairs, one after the other."""
+    """Distances, where faiss has them; else tiles of pairs, one after the other."""
 
     name = "eager"
 
     def scores(self, queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-        """Compare, weigh and sum tile by tile."""
+        """Compare, weigh and sum block by block, or tile by tile."""
+        if queries.device.type == "cpu" and queries.dtype == torch.float32:
+            return _scores_by_distances(queries, rows, weight)
         found, negative = (rows @ weight).repeat(len(queries), 1), -rows
         for some, others, tile in _tiles(queries, rows):
             larger = torch.maximum(queries[some, None], negative[others], out=tile)
@@ -129,6 +135,30 @@ def get_kernels(name: str = "auto", *, work: float = 0.0, device: str = "cpu") -
         )
     log.info("no compiled kernels (%s); eager ones are slower", problem)
     return EagerKernels()
+
+
+def _scores_by_distances(queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    """Return scores from ``|w_h| (u_h + |u_h|)``, over positive weights less over negative ones.
+
+    A score depends on its own pair only: what else is asked or read does not change a bit of it.
+    """
+    import faiss  # 0.2 s to import, so only where it is used
+
+    found = queries.new_zeros(len(queries), len(rows))
+    height = max(1, _BLOCK // max(1, queries.shape[1]))
+    for sign in (1, -1):
+        units = (weight * sign > 0).nonzero()[:, 0]
+        if not len(units):
+            continue
+        scale = weight[units].abs()
+        ends = queries[:, units] * scale
+        for start in range(0, len(rows), height):
+            some = slice(start, start + height)
+            starts = rows[some][:, units] * -scale
+            apart = faiss.pairwise_distances(ends.numpy(), starts.numpy(), metric=faiss.METRIC_L1)
+            along = ends.sum(dim=1, keepdim=True) - starts.sum(dim=1)
+            found[:, some].add_(along.add_(torch.from_numpy(apart)), alpha=sign / 2)
+    return found
 
 
 def _weigh_larger(queries: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
