@@ -24,6 +24,14 @@ _WEIGHTS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 _TEMPORARY = re.compile(
     rf"\.({_WEIGHTS.pattern}|[a-z_]+\.json|diffusion_pytorch_model\.safetensors)\.\w+\.tmp"
 )
+_VIEW = (
+    "model_index.json",
+    "scheduler/scheduler_config.json",
+    "unet/config.json",
+    "unet/diffusion_pytorch_model.safetensors",
+)
+"""Everything that a model is laid out as for other programs."""
+
 _OURS = re.compile(rf"rows\.sqlite(-journal)?|copies\.json|{_WEIGHTS.pattern}|{_TEMPORARY.pattern}")
 
 
@@ -93,6 +101,8 @@ class ModelDirectory:
     def write_view(self, parts: dict[str, dict[str, Any]], weights: dict[str, str]) -> None:
         """Lay the model out for other programs, too; what is read back is not this.
 
+        What a model that was here before was laid out as goes: it has its weights, too.
+
         Args:
             parts: JSON files, ``file`` or ``folder/file``, by name.
             weights: Names under which weights are found there, and their digests.
@@ -112,6 +122,11 @@ class ModelDirectory:
                 shutil.copyfile(self._weights(digest), fresh)
             fresh.replace(path)
             sync_folder(path.parent)
+        for name in set(_VIEW) - set(parts) - set(weights):
+            path = self.path / name
+            path.unlink(missing_ok=True)
+            if path.parent != self.path and path.parent.is_dir() and not any(path.parent.iterdir()):
+                path.parent.rmdir()
 
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
         """Write weights under the name of their digest and return it."""
