@@ -98,6 +98,8 @@ def test_a_wrong_batch_changes_nothing():
     metric.update(drawn(4, 3), is_first=True)
     with pytest.raises(ArgumentError, match=r"\(n, 3\)"):
         metric.update(drawn(4, 2), is_first=True)
+    with pytest.raises(ArgumentError, match="finite"):
+        metric.update(np.full((4, 3), np.nan), is_first=True)
     with pytest.raises(StateError, match="second set, but got 0"):
         metric.compute()
     metric.update(drawn(4, 3), is_first=False)

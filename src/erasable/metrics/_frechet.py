@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics import Metric
@@ -61,6 +62,10 @@ class FrechetDistance(Metric):
             shape = getattr(features, "shape", type(features).__name__)
             raise ArgumentError(
                 f"FrechetDistance.update(): Expected features (n, {self.dim}), but got {shape}."
+            )
+        if not np.isfinite(found).all():
+            raise ArgumentError(
+                "FrechetDistance.update(): Expected finite features, but got NaN or infinity."
             )
         values = torch.from_numpy(found).double().to(self.device)
         name = "first" if is_first else "second"
