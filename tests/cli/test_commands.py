@@ -108,6 +108,13 @@ def test_train_leaves_no_partial_state_behind(tmp_path, rows):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows.npz"]
 
 
+def test_train_leaves_files_of_others_alone(tmp_path, rows):
+    (tmp_path / "m.partial").mkdir()
+    (tmp_path / "m.partial" / "notes.txt").write_text("mine")
+    call("train", tmp_path / "m", rows, "--epochs", 1, "--json")
+    assert [path.name for path in (tmp_path / "m.partial").iterdir()] == ["notes.txt"]
+
+
 def test_train_does_not_replace_a_model_unasked(run, model, rows):
     before = load(model).memory.digest
     code, out, err = run("train", model, rows)

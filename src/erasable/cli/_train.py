@@ -1,6 +1,5 @@
 """``erasable train``."""
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -216,6 +215,7 @@ def train(
     _refuse([name for name, value in only.items() if value is not None], f"--kind {kind}")
     from erasable.errors import StoreError
     from erasable.store import ModelDirectory
+    from erasable.training import discard_checkpoint
 
     is_there = ModelDirectory(model).exists
     if is_there and not overwrite:
@@ -269,7 +269,7 @@ def train(
         raise typer.Exit(130) from None
     classifier.data_ = record
     classifier.save(model, overwrite=overwrite)
-    shutil.rmtree(partial, ignore_errors=True)
+    discard_checkpoint(partial)
     accuracy = None if held_out is None else classifier.score(held_out.X, held_out.y)
     adaptation = None if init is None else classifier.adaptation_
     emit(

@@ -1,7 +1,6 @@
 """``erasable train --kind generator``."""
 
 import inspect
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +52,7 @@ def train_generator(
     require_diffusion()
     from erasable.bench.generation import GENERATION, at_side, first_of_classes
     from erasable.models import SPMGenerator
+    from erasable.training import discard_checkpoint
 
     if preset not in GENERATION:
         raise ArgumentError(f"Expected --preset {listing(GENERATION)}, but got {preset!r}.")
@@ -87,7 +87,7 @@ def train_generator(
         raise typer.Exit(130) from None
     generator.data_ = loaded.record()
     generator.save(model, overwrite=overwrite)
-    shutil.rmtree(partial, ignore_errors=True)
+    discard_checkpoint(partial)
     memory = generator.memory
     emit(
         {

@@ -2,7 +2,7 @@
 
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
-from erasable.training._checkpoint import seconds_spent
+from erasable.training._checkpoint import discard_checkpoint, seconds_spent
 from erasable.training._config import Augmentation, TrainingConfig
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, as_images, input_shape
@@ -36,6 +36,7 @@ __all__ = [
     "Watcher",
     "as_images",
     "augment",
+    "discard_checkpoint",
     "epoch_batches",
     "input_shape",
     "make_fabric",

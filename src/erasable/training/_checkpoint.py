@@ -46,6 +46,20 @@ def seconds_spent(folder: Path) -> float:
         return float((file.metadata() or {}).get("seconds", 0))
 
 
+def discard_checkpoint(folder: Path) -> None:
+    """Remove a checkpoint, and its folder unless something else lies there.
+
+    Args:
+        folder: Where the checkpoint lies.
+    """
+    if not folder.is_dir():
+        return
+    for path in (folder / _NAME, *folder.glob(f".{_NAME}.*.tmp")):
+        path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
 class Checkpoint:
     """The last finished epoch of one run, identified by everything the run depends on.
 
