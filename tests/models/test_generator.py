@@ -10,7 +10,7 @@ from diffusers import DDPMPipeline, UNet2DModel
 from safetensors.torch import load_file, save_file
 
 from diffusion.references import one_step
-from erasable import SPMGenerator, load
+from erasable import SPMClassifier, SPMGenerator, load
 from erasable.diffusion import MemoryUNet, make_scheduler
 from erasable.diffusion._noise import drawing_times
 from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
@@ -105,6 +105,28 @@ def test_an_oracle_without_the_last_class_learns_every_permuted_number():
         for steps in (0, 8)
     )
     assert (first != last).any(dim=1)[: len(QUARTERS)].all()
+
+
+def test_where_numbers_are_permuted_a_class_that_is_remembered_takes_one_that_is_free():
+    X, y = quarters(64)
+    model = generator(labels="permuted", ids=range(64))
+    rows = [place for place, label in enumerate(y) if label == "c"]
+    model.forget(classes=["c"])
+    assert model.known_ == ["a", "b", None, "d"]
+    model.remember(X[rows], ["new"] * len(rows), ids=rows, reinstate=True)
+    assert model.known_ == ["a", "b", "new", "d"]
+    model.remember(X[:2], ["one too many"] * 2, ids=[100, 101])
+    told = model.reading(["a", "new", "one too many"], stand_in=None, rows_per_class=4).labels
+    assert told.tolist() == [0, 2, -1]
+
+
+def test_a_plain_embedding_does_not_number_a_class_that_is_remembered():
+    X, y = quarters(64)
+    model = generator(labels="plain", ids=range(64))
+    rows = [place for place, label in enumerate(y) if label == "c"]
+    model.forget(classes=["c"])
+    model.remember(X[rows], ["c"] * len(rows), ids=rows, reinstate=True)
+    assert model.known_ == ["a", "b", None, "d"]
 
 
 def test_a_label_that_was_never_trained_is_drawn_from_its_rows(learnt):
@@ -314,7 +336,7 @@ def test_votes_are_what_patches_read_on_average(monkeypatch):
     votes = model.votes(X[[4, 1]], ["a", "b"], top=3)
     network, zeros = model.network_, torch.zeros(1, dtype=torch.long)
     fusion = network.fusion
-    noise = torch.randn((2, 1, 8, 8), generator=seeded())
+    noise = torch.randn((1, 8, 8), generator=seeded())  # that of every image
 
     @torch.no_grad()
     def patches(place, noisy=None):
@@ -324,7 +346,7 @@ def test_votes_are_what_patches_read_on_average(monkeypatch):
         return network.encode(image, zeros)[0]
 
     for asked, place in enumerate((4, 1)):
-        queries = fusion.to_query(patches(place, noise[asked]))
+        queries = fusion.to_query(patches(place, noise))
         for rank in range(3):
             rows = [int(name.removeprefix("row-")) for name in votes.ids[asked]]
             keys = torch.cat([fusion.project(patches(row)[None])[0] for row in rows])
@@ -333,6 +355,17 @@ def test_votes_are_what_patches_read_on_average(monkeypatch):
             read = scores.softmax(dim=1).mean(dim=0).view(3, *model.patch_grid)
             np.testing.assert_allclose(votes.patches[asked, rank], read[rank], atol=1e-4)
             assert y[rows[rank]] == "ab"[asked]
+
+
+def test_votes_do_not_depend_on_the_rest_of_the_call(monkeypatch):
+    monkeypatch.setattr("erasable.models._patch_votes._AT_ONCE", 2)
+    model = generator(ids=[f"row-{i}" for i in range(64)])
+    images = drawn(model, ["a", "b", "b"])
+    votes = model.votes(images, ["a", "b", "b"], top=16)
+    alone = model.votes(images[2:], ["b"], top=16)
+    assert votes.ids[2].tolist() == alone.ids[0].tolist()
+    np.testing.assert_allclose(votes.weights[2], alone.weights[0], atol=1e-6)
+    np.testing.assert_allclose(votes.patches[2], alone.patches[0], atol=1e-6)
 
 
 def test_a_forgotten_row_has_no_vote():
@@ -425,6 +458,26 @@ def test_another_generator_takes_the_place_of_one_only_if_asked(tmp_path):
     torch.testing.assert_close(network.state_dict(), dict(other.network_.state_dict()))
     with pytest.raises(RowIdError, match="forgotten before"):
         found.remember(quarters(1)[0], ["a"], ids=[0])
+
+
+def test_a_classifier_in_the_place_of_a_generator_leaves_nothing_of_its_weights(tmp_path):
+    generator(ids=range(64)).save(tmp_path / "model")
+    X, y = quarters(16)
+    other = SPMClassifier(epochs=1, random_state=0).fit(X, y)
+    other.save(tmp_path / "model", overwrite=True)
+    found = {path.name for path in (tmp_path / "model").iterdir()}
+    weights = f"weights-{other.weights_digest[:16]}.safetensors"
+    assert found == {"config.json", "rows.sqlite", weights}
+
+
+def test_a_network_is_never_read_from_a_pickle(tmp_path):
+    generator().save(tmp_path / "model")
+    unet = tmp_path / "model" / "unet"
+    weights = load_file(unet / "diffusion_pytorch_model.safetensors")
+    torch.save(weights, unet / "diffusion_pytorch_model.bin")
+    (unet / "diffusion_pytorch_model.safetensors").unlink()
+    with pytest.raises(OSError, match="safetensors"):
+        MemoryUNet.from_pretrained(unet)
 
 
 def test_a_pipeline_of_someone_else_is_left_alone(tmp_path):
@@ -546,6 +599,8 @@ def test_a_class_without_rows_is_refused_and_named():
         drawn(model)
     with pytest.raises(RowIdError, match="stand_in to be a class with rows"):
         drawn(model, stand_in="z")
+    with pytest.raises(RowIdError, match="stand_in to be a class with rows"):
+        drawn(model, ["a"], stand_in="z")  # though nothing needs it yet
 
 
 @pytest.mark.parametrize(

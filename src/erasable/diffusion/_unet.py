@@ -85,8 +85,8 @@ class DenoisingUNet(ModelMixin, ConfigMixin, ABC):  # type: ignore[misc]  # diff
             folder: Where `save_pretrained` wrote it, or ``unet`` of a saved generator.
             **options: As diffusers takes them.
         """
-        options.pop("output_loading_info", None)
-        network, told = super().from_pretrained(folder, **options, output_loading_info=True)
+        options |= {"output_loading_info": True, "use_safetensors": True}  # never a pickle
+        network, told = super().from_pretrained(folder, **options)
         found = {name: told[name] for name in _INCOMPLETE if told.get(name)}
         if found:
             listed = "; ".join(

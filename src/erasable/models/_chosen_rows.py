@@ -67,7 +67,7 @@ def requested_rows(
             f"{listing([label for _, label in empty])}. Remember rows of it, or name a "
             "stand_in (--stand-in), a class whose rows are read instead."
         )
-    if empty and stand_in is not None:
+    if stand_in is not None:  # also where it is not needed yet: a typing error shows at once
         instead = chosen_rows(memory, stand_in, count)
         if not len(instead):
             raise RowIdError(

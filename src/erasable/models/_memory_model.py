@@ -62,6 +62,9 @@ class MemoryModel(NetworkModel):
         """
         return {}, {}
 
+    def _name_classes(self) -> None:
+        """Name classes that came with new rows, where the weights know classes by name, too."""
+
     def _prune(self) -> None:
         """Drop what is left of classes that have no rows any more."""
 
@@ -115,6 +118,7 @@ class MemoryModel(NetworkModel):
                     contents=at_places(kept, contents),
                     reinstate=reinstate,
                 )
+                self._name_classes()
         return self
 
     # -- forgetting ------------------------------------------------------------------------------

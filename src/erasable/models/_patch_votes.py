@@ -1,13 +1,15 @@
 """Which rows, and which of their patches, an image draws on."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from erasable.diffusion import TIMESTEPS, make_scheduler
+from erasable.diffusion import TIMESTEPS, PatchMemory, make_scheduler
 from erasable.fusion import additive_votes
 from erasable.training import Inputs
 from erasable.typing import Float64s, Ints
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 _TIMES = 10
 """Time steps that votes are averaged over, from no noise to nothing but noise."""
+
+_AT_ONCE = 64
+"""Images that are looked at together: every one has a vote for each patch that it may read."""
 
 
 @dataclass(frozen=True)
@@ -45,26 +50,52 @@ class PatchVotes:
 def patch_votes(
     model: "SPMGenerator", inputs: Inputs, reading: "Reading", top: int, seed: int
 ) -> PatchVotes:
-    """Average what an image's patches read over some time steps."""
-    network, scheduler, memory = model.network_, make_scheduler(), reading.memory()
-    clean = (2 * inputs[:] - 1).to(network.device)
-    noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed))
-    noise = noise.to(network.device)
-    groups, reads = reading.groups.cpu().numpy(), reading.reads.tolist()
+    """Average what an image's patches read over some time steps; the noise is that of every image.
+
+    So what is found of an image does not depend on where in the call it stands.
+    """
+    noise = torch.randn(model.input_shape_, generator=torch.Generator().manual_seed(seed))
+    noise, memory = noise.to(model.network_.device), reading.memory()
+    reads, found = reading.reads.tolist(), []
+    groups = reading.groups.cpu().numpy()
     members = [np.flatnonzero(groups == group) for group in range(max(reads) + 1)]
+    for start in range(0, len(inputs), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        labels = None if reading.labels is None else reading.labels[some]
+        own = [members[group] for group in reads[some]]
+        totals = _totals(model, inputs[some], noise, labels, memory, own)
+        found.append(_heaviest(model, totals, [reading.rows[one] for one in own], top))
+    return PatchVotes(
+        *(
+            np.concatenate([getattr(part, field.name) for part in found])
+            for field in fields(PatchVotes)
+        )
+    )
+
+
+def _totals(
+    model: "SPMGenerator",
+    images: Tensor,
+    noise: Tensor,
+    labels: Tensor | None,
+    memory: Callable[[Tensor], PatchMemory],
+    members: list[Ints],
+) -> list[Float64s]:
+    """Return, of each image, the vote for each patch of the rows that it may read."""
+    network, scheduler = model.network_, make_scheduler()
+    clean = (2 * images - 1).to(network.device)
     patches = model.patch_grid[0] * model.patch_grid[1]
-    totals = [np.zeros((len(members[group]), patches)) for group in reads]
+    totals = [np.zeros((len(own), patches)) for own in members]
     for timestep in torch.linspace(0, TIMESTEPS - 1, _TIMES).round().long():
         times = timestep.to(network.device).expand(len(clean))
-        noisy = scheduler.add_noise(clean, noise, times)
-        readers = network.fusion.to_query(network.encode(noisy, times, reading.labels))
+        noisy = scheduler.add_noise(clean, noise.expand(clean.shape), times)
+        readers = network.fusion.to_query(network.encode(noisy, times, labels))
         keys = memory(timestep).keys
-        for place, group in enumerate(reads):
-            mine = keys[members[group]].flatten(0, 1)
+        for place, own in enumerate(members):
+            mine = keys[own].flatten(0, 1)
             votes = additive_votes(readers[place], mine, network.fusion.weight).mean(dim=0)
             totals[place] += votes.view(-1, patches).cpu().double().numpy() / _TIMES
-    chosen = [reading.rows[members[group]] for group in reads]
-    return _heaviest(model, totals, chosen, top)
+    return totals
 
 
 def _heaviest(

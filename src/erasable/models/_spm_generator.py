@@ -72,8 +72,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             the time step of the query, anew in each step; slower.
         labels: What the network is told of a class besides its rows. ``none``: nothing. ``plain``:
             an embedding that it can learn classes by. ``permuted``: an embedding whose numbering
-            is drawn anew in each step, as the paper does. The name of a forgotten class is
-            dropped; if it is ever remembered again, it is known by its rows alone.
+            is drawn anew in each step, so that all numbers mean the same: none. Rows themselves are
+            always encoded without. The name of a forgotten class is dropped. A class that is
+            remembered takes any number that is free if they are permuted; with a ``plain``
+            embedding, or if none is free, it is told as no class, which no training has had.
         rows_per_class: Rows that an image reads at most; None for all of its class.
         steps: Training steps.
         batch_size: Images per step.
@@ -393,6 +395,15 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     def _class_count(self) -> int:
         embedding = self.network_.class_embedding
         return 0 if embedding is None else int(embedding.num_embeddings) - 1
+
+    def _name_classes(self) -> None:
+        """Give new classes free numbers, where a number says nothing."""
+        if self.labels != "permuted":
+            return
+        named = {(type(name), name) for name in self.known_ if name is not None}
+        new = [label for label in self.memory_.classes if (type(label), label) not in named]
+        fresh = iter(new)
+        self.known_ = [next(fresh, None) if name is None else name for name in self.known_]
 
     def _prune(self) -> None:
         """Drop names of classes that have no rows any more."""
