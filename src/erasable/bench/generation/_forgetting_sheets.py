@@ -225,9 +225,9 @@ def _structural_note(made: Forgetting, generators: Generators) -> str:
         f"{instead}. An oracle of the ordinary model has nothing to draw from there: what it draws "
         "is arbitrary, and being far from it is no fault of an edit. "
         "So the other classes alone, and each class alone, stand below. "
-        "A control needs no run: a model without a memory that is told the stand-in's number "
-        "instead of the forgotten one draws the other classes as *nothing done* does, and hardly "
-        "an image of the forgotten class. "
+        "A control that was not run, since it follows from what it does: a model without a memory "
+        "that is told the stand-in's number instead of the forgotten one draws the other classes "
+        "as *nothing done* does, and of the forgotten class what it draws of the stand-in. "
         f"Of {again:,} images of other classes that were drawn again after a deletion, {same:,} "
         "are the same to the byte as before."
     )
@@ -260,7 +260,7 @@ def _embedding_notes(made: Forgetting) -> list[str]:
         "for. `forget` and `sample` would tell them the stand-in's. An oracle's embedding of that "
         "number was not trained, unless numbers are permuted.",
         "The paper's model permutes labels; its figures face both that one and the one without an "
-        "embedding.",
+        "embedding. Its rows are encoded with their label's number, too; here they never are.",
     ]
 
 
