@@ -4,7 +4,9 @@
 form keeps queries × chunk × hidden numbers; it is measured at several chunk sizes, and the best one
 counts. Alternating order in one run, median of 5 rounds after 1 to warm up. Compiling is not
 counted. Memory is the peak of the process during one call, less what it held before, as Linux
-counts it; inputs and outputs take 17 MB, and their gradients as much again.
+counts it; inputs and outputs take 17 MB, and their gradients as much again. The second table has
+the memory of a call with gradients by its size, beside what its inputs, its output and all their
+gradients take, and what queries × rows × hidden numbers would.
 """
 
 import ctypes
@@ -21,6 +23,8 @@ from erasable.fusion import additive_attention, get_kernels
 ROUNDS, WARM_UP = 5, 1
 QUERIES, ROWS, HIDDEN = 64, 1024 * 16, 256
 CHUNKS = (16, 32, 64, 128, 256)
+SIZES = ((64, 4096), (64, 16384), (64, 65536), (256, 16384), (1024, 16384))
+"""Patches of queries and of rows."""
 
 
 def naive(queries: Tensor, rows: Tensor, weight: Tensor, chunk: int) -> Tensor:
@@ -32,10 +36,12 @@ def naive(queries: Tensor, rows: Tensor, weight: Tensor, chunk: int) -> Tensor:
     return torch.cat(scores, dim=1).softmax(dim=1) @ rows
 
 
-def seconds(mix: Callable[..., Tensor], *, has_gradient: bool) -> float:
+def seconds(
+    mix: Callable[..., Tensor], *, has_gradient: bool, size: tuple[int, int] = (QUERIES, ROWS)
+) -> float:
     """Time one mixture."""
     generator = torch.Generator().manual_seed(0)
-    shapes = ((QUERIES, HIDDEN), (ROWS, HIDDEN), (HIDDEN,))
+    shapes = ((size[0], HIDDEN), (size[1], HIDDEN), (HIDDEN,))
     parts = [torch.randn(shape, generator=generator) for shape in shapes]
     for part in parts:
         part.requires_grad_(has_gradient)
@@ -47,7 +53,9 @@ def seconds(mix: Callable[..., Tensor], *, has_gradient: bool) -> float:
     return time.perf_counter() - start
 
 
-def peak(mix: Callable[..., Tensor], *, has_gradient: bool) -> float:
+def peak(
+    mix: Callable[..., Tensor], *, has_gradient: bool, size: tuple[int, int] = (QUERIES, ROWS)
+) -> float:
     """Return how many MB one mixture holds at most; NaN where the system does not tell."""
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not reset.exists():
@@ -55,7 +63,7 @@ def peak(mix: Callable[..., Tensor], *, has_gradient: bool) -> float:
     ctypes.CDLL(None).malloc_trim(0)  # or freed memory, still held, would hide what is taken
     reset.write_text("5")  # the peak starts anew from what is held now
     before = _held(status, "VmRSS")
-    seconds(mix, has_gradient=has_gradient)
+    seconds(mix, has_gradient=has_gradient, size=size)
     return (_held(status, "VmHWM") - before) / 1024
 
 
@@ -94,6 +102,27 @@ def measure() -> list[str]:
             f"| {name} | {1000 * forward:.0f} | {best[0] / forward:.2f} | "
             f"{peak(cases[name], has_gradient=False):.0f} | {1000 * both:.0f} | "
             f"{best[1] / both:.2f} | {peak(cases[name], has_gradient=True):.0f} |"
+        )
+    return [*lines, "", *_memory_by_size(cases)]
+
+
+def _memory_by_size(cases: dict[str, Callable[..., Tensor]]) -> list[str]:
+    """Return the lines of the second table."""
+    fused = ("fused, eager", "fused, compiled")
+    lines = [
+        "| patches of queries | of rows | tensors MB | all pairs MB | eager MB | compiled MB |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for queries, rows in SIZES:
+        tensors = 2 * 4 * HIDDEN * (2 * queries + rows + 1) / 2**20
+        pairs = 4 * HIDDEN * queries * rows / 2**20
+        size, found = (queries, rows), []
+        for name in fused:
+            seconds(cases[name], has_gradient=True, size=size)  # compiling takes memory, too
+            found.append(peak(cases[name], has_gradient=True, size=size))
+        lines.append(
+            f"| {queries:,} | {rows:,} | {tensors:.0f} | {pairs:,.0f} | {found[0]:.0f} | "
+            f"{found[1]:.0f} |"
         )
     return lines
 
