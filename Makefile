@@ -112,8 +112,11 @@ generation: $(STAMP)  ## Run the experiments on generation of docs/results (many
 	@$(TABLES) variants --data digits --preset demo --seeds 3 --runs $(RESULTS)/runs --out $(RESULTS)/digits-variants.md
 	@for name in samples votes pipeline; do \
 	  $(BIN)/erasable figures $$name --data mnist $(KEPT) $(HALF) --out $(RESULTS)/mnist-$$name.png || exit 1; done
+	@$(BIN)/erasable figures samples --per-class 3 --data mnist $(KEPT) $(HALF) --out $(RESULTS)/mnist-samples-three.png
 	@$(BIN)/erasable figures gmm --data mnist $(KEPT) --out $(RESULTS)/mnist-gmm.png
 	@$(BIN)/erasable figures samples --data cifar10 --preset trial --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-trial.png
+	@for table in ddpm erasediff; do \
+	  $(TABLES) $$table --data cifar10 --preset trial --class cat --untuned --drawing-steps 10 --runs $(RESULTS)/runs --out $(RESULTS)/cifar10-trial-$$table.md || exit 1; done
 
 clean:  ## Remove everything the targets made
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
