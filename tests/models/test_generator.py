@@ -118,6 +118,9 @@ def test_where_numbers_are_permuted_a_class_that_is_remembered_takes_one_that_is
     model.remember(X[:2], ["one too many"] * 2, ids=[100, 101])
     told = model.reading(["a", "new", "one too many"], stand_in=None, rows_per_class=4).labels
     assert told.tolist() == [0, 2, -1]
+    model.forget(classes=["d"])
+    model.remember(X[2:3], ["a"], ids=[102])  # a row of one class does not number another one
+    assert model.known_ == ["a", "b", "new", None]
 
 
 def test_a_plain_embedding_does_not_number_a_class_that_is_remembered():
@@ -468,6 +471,19 @@ def test_a_classifier_in_the_place_of_a_generator_leaves_nothing_of_its_weights(
     found = {path.name for path in (tmp_path / "model").iterdir()}
     weights = f"weights-{other.weights_digest[:16]}.safetensors"
     assert found == {"config.json", "rows.sqlite", weights}
+
+
+def test_a_pipeline_of_someone_else_beside_a_classifier_stays(tmp_path):
+    X, y = quarters(16)
+    model = SPMClassifier(epochs=1, random_state=0).fit(X, y, ids=range(16))
+    model.save(tmp_path / "model")
+    DDPMPipeline(UNet2DModel(8, **_LITTLE), make_scheduler()).save_pretrained(tmp_path / "model")
+    theirs = {p: p.read_bytes() for p in (tmp_path / "model").rglob("*.json") if "unet" in str(p)}
+    model.forget(ids=[0])
+    model.save(tmp_path / "model")
+    assert (tmp_path / "model" / "model_index.json").exists()
+    assert theirs
+    assert all(path.read_bytes() == content for path, content in theirs.items())
 
 
 def test_a_network_is_never_read_from_a_pickle(tmp_path):

@@ -62,8 +62,8 @@ class MemoryModel(NetworkModel):
         """
         return {}, {}
 
-    def _name_classes(self) -> None:
-        """Name classes that came with new rows, where the weights know classes by name, too."""
+    def _name_classes(self, new: Sequence[Label]) -> None:
+        """Name classes that had no rows before, where the weights know classes by name, too."""
 
     def _prune(self) -> None:
         """Drop what is left of classes that have no rows any more."""
@@ -110,6 +110,7 @@ class MemoryModel(NetworkModel):
             kept_ids = at_places(kept, ids)
             self._require_ids(kept_ids)
             if kept:
+                before = {(type(label), label) for label in self.memory_.classes}
                 self.memory_.add(
                     self._embed(inputs.take(kept), ids=kept_ids),
                     at_places(kept, labels),
@@ -118,7 +119,8 @@ class MemoryModel(NetworkModel):
                     contents=at_places(kept, contents),
                     reinstate=reinstate,
                 )
-                self._name_classes()
+                now = self.memory_.classes
+                self._name_classes([one for one in now if (type(one), one) not in before])
         return self
 
     # -- forgetting ------------------------------------------------------------------------------

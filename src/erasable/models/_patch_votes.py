@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TIMES = 10
 """Time steps that votes are averaged over, from no noise to nothing but noise."""
 
-_AT_ONCE = 64
+_AT_ONCE = 256
 """Images that are looked at together: every one has a vote for each patch that it may read."""
 
 

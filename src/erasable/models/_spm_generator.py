@@ -73,9 +73,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         labels: What the network is told of a class besides its rows. ``none``: nothing. ``plain``:
             an embedding that it can learn classes by. ``permuted``: an embedding whose numbering
             is drawn anew in each step, so that all numbers mean the same: none. Rows themselves are
-            always encoded without. The name of a forgotten class is dropped. A class that is
-            remembered takes any number that is free if they are permuted; with a ``plain``
-            embedding, or if none is free, it is told as no class, which no training has had.
+            always encoded without. The name of a forgotten class is dropped. A new class that is
+            remembered takes a number that is free then if they are permuted, and keeps it; with a
+            ``plain`` embedding, or if none is free, its images are drawn from rows under no number,
+            which no training has had.
         rows_per_class: Rows that an image reads at most; None for all of its class.
         steps: Training steps.
         batch_size: Images per step.
@@ -396,13 +397,12 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         embedding = self.network_.class_embedding
         return 0 if embedding is None else int(embedding.num_embeddings) - 1
 
-    def _name_classes(self) -> None:
+    def _name_classes(self, new: Sequence[Label]) -> None:
         """Give new classes free numbers, where a number says nothing."""
         if self.labels != "permuted":
             return
         named = {(type(name), name) for name in self.known_ if name is not None}
-        new = [label for label in self.memory_.classes if (type(label), label) not in named]
-        fresh = iter(new)
+        fresh = iter([label for label in new if (type(label), label) not in named])
         self.known_ = [next(fresh, None) if name is None else name for name in self.known_]
 
     def _prune(self) -> None:

@@ -25,12 +25,12 @@ _TEMPORARY = re.compile(
     rf"\.({_WEIGHTS.pattern}|[a-z_]+\.json|diffusion_pytorch_model\.safetensors)\.\w+\.tmp"
 )
 _VIEW = (
-    "model_index.json",
     "scheduler/scheduler_config.json",
     "unet/config.json",
     "unet/diffusion_pytorch_model.safetensors",
+    "model_index.json",
 )
-"""Everything that a model is laid out as for other programs."""
+"""Everything that a generator is laid out as for other programs; the last says that it is one."""
 
 _OURS = re.compile(rf"rows\.sqlite(-journal)?|copies\.json|{_WEIGHTS.pattern}|{_TEMPORARY.pattern}")
 
@@ -122,11 +122,24 @@ class ModelDirectory:
                 shutil.copyfile(self._weights(digest), fresh)
             fresh.replace(path)
             sync_folder(path.parent)
-        for name in set(_VIEW) - set(parts) - set(weights):
-            path = self.path / name
-            path.unlink(missing_ok=True)
-            if path.parent != self.path and path.parent.is_dir() and not any(path.parent.iterdir()):
-                path.parent.rmdir()
+        if not parts and self._has_view:
+            for name in _VIEW:
+                path = self.path / name
+                path.unlink(missing_ok=True)
+                sync_folder(path.parent)
+                if path.parent != self.path and not any(path.parent.iterdir()):
+                    path.parent.rmdir()
+
+    @property
+    def _has_view(self) -> bool:
+        """Whether a generator of ours is laid out here, not somebody's pipeline."""
+        try:
+            index = json.loads((self.path / "model_index.json").read_bytes())
+            return index["unet"][0] == "erasable.diffusion" and all(
+                (self.path / name).parent.is_dir() for name in _VIEW
+            )
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            return False
 
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
         """Write weights under the name of their digest and return it."""
