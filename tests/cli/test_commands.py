@@ -115,6 +115,13 @@ def test_train_leaves_files_of_others_alone(tmp_path, rows):
     assert [path.name for path in (tmp_path / "m.partial").iterdir()] == ["notes.txt"]
 
 
+def test_train_keeps_its_state_where_a_link_leads(run, tmp_path, rows):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "m.partial").symlink_to(tmp_path / "elsewhere")
+    code, _, _ = run("train", tmp_path / "m", rows, "--epochs", 1, "--json")
+    assert (code, list((tmp_path / "elsewhere").iterdir())) == (0, [])
+
+
 def test_train_does_not_replace_a_model_unasked(run, model, rows):
     before = load(model).memory.digest
     code, out, err = run("train", model, rows)

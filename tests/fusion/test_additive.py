@@ -148,6 +148,12 @@ def test_scores_by_distances_equal_the_formula(shape, seed, sign, block):
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
 
 
+def test_weights_that_are_no_numbers_are_not_passed_over():
+    queries, rows, weight = drawn(2, 3, 4, dtype=torch.float32)
+    weight[1] = math.nan
+    assert get_kernels("eager").scores(queries, rows, weight).isnan().all()
+
+
 @unhurried
 @given(st.integers(0, 99), st.integers(1, 40), st.integers(0, 69), st.integers(0, 4))
 def test_no_other_pair_changes_a_bit_of_a_score(seed, block, first, query):

@@ -146,8 +146,8 @@ def _scores_by_distances(queries: Tensor, rows: Tensor, weight: Tensor) -> Tenso
 
     found = queries.new_zeros(len(queries), len(rows))
     height = max(1, _BLOCK // max(1, queries.shape[1]))
-    for sign in (1, -1):
-        units = (weight * sign > 0).nonzero()[:, 0]
+    for sign, is_used in ((1, ~(weight <= 0)), (-1, weight < 0)):  # what is no number stays one
+        units = is_used.nonzero()[:, 0]
         if not len(units):
             continue
         scale = weight[units].abs()

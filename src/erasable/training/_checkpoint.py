@@ -56,7 +56,7 @@ def discard_checkpoint(folder: Path) -> None:
         return
     for path in (folder / _NAME, *folder.glob(f".{_NAME}.*.tmp")):
         path.unlink(missing_ok=True)
-    if not any(folder.iterdir()):
+    if not folder.is_symlink() and not any(folder.iterdir()):
         folder.rmdir()
 
 

@@ -180,7 +180,7 @@ class Drawings:
             model = generators.fresh(kind, seed)
             others = [other for other in generators.classes if other != label]
             few = min(_AT_ONCE, self.per_class)
-            # Not those that are kept: another version or machine may have drawn them.
+            # Those that are kept may have been drawn by another version or machine.
             before = self.draw(model, others, count=few, **reading)
             start = time.perf_counter()
             model.forget(classes=[label])
@@ -188,7 +188,8 @@ class Drawings:
             found[self.places(label)] = self.draw(model, [label], **reading, **asking)
             again = self.draw(model, others, count=few, **reading)
             same = int((again == before).reshape(len(again), -1).all(axis=1).sum())
-            if same < len(again):
+            kept = np.concatenate([found[self.places(other)][:few] for other in others])
+            if same < len(again) or (before != kept).any():
                 found = self._draw_all(model, kind, label)
             return Drawn(found, seconds, len(again), same)
 
