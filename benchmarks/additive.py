@@ -2,11 +2,12 @@
 
 256 hidden units, 16 patches per row, float32; forward alone, and forward with gradients. The naive
 form keeps queries × chunk × hidden numbers; it is measured at several chunk sizes, and the best one
-counts. Alternating order in one run, median of 5 rounds after 1 to warm up. Compiling is not
-counted. Memory is the peak of the process during one call, less what it held before, as Linux
-counts it; inputs and outputs take 17 MB, and their gradients as much again. The second table has
-the memory of a call with gradients by its size, beside what its inputs, its output and all their
-gradients take, and what queries × rows × hidden numbers would.
+counts; freed memory is kept for it, since getting it anew takes longer than its sums. Alternating
+order in one run, median of 5 rounds after 1 to warm up. Compiling is not counted. Memory is the
+peak of the process during one call, less what it held before, as Linux counts it; inputs and
+outputs take 17 MB, and their gradients as much again. The second table has the memory of a call
+with gradients by its size, beside what its inputs, its output and all their gradients take, and
+what queries × rows × hidden numbers would.
 """
 
 import ctypes
@@ -73,8 +74,16 @@ def _held(status: Path, field: str) -> int:
     return int(line.split()[1])
 
 
+def _keep_freed_memory() -> None:
+    """Have freed memory used again: handed out page by page, it takes longer than any sum."""
+    most = 2**25  # of a piece that is not asked of the system anew
+    for option, value in ((-3, most), (-1, 2**31 - 1)):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+        ctypes.CDLL(None).mallopt(option, value)
+
+
 def measure() -> list[str]:
     """Return the lines of a Markdown table."""
+    _keep_freed_memory()
     cases: dict[str, Callable[..., Tensor]] = {
         f"naive, chunks of {c}": lambda q, k, w, c=c: naive(q, k, w, c) for c in CHUNKS
     }
