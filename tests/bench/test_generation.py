@@ -249,6 +249,16 @@ def test_a_model_with_an_embedding_is_told_to_be_asked_for_the_forgotten_class(d
     assert not any("told the number" in note for note in notes)
 
 
+def test_a_trial_says_that_its_figures_say_nothing(drawings, monkeypatch):
+    made = run_forgetting(drawings, [3], seeds=[0], methods=(), is_tuned=False, floors=0)
+    told = forgetting_document(drawings, made, "Title", "command").introduction
+    assert "trial" not in told
+    monkeypatch.setattr(drawings.generators, "scale", "trial")
+    assert "no figure here says anything of a method" in (
+        forgetting_document(drawings, made, "Title", "command").introduction
+    )
+
+
 def test_a_class_that_an_empty_image_is_taken_for_is_named_where_it_is_forgotten(drawings):
     options = {"seeds": [0], "methods": (), "is_tuned": False, "floors": 0}
 

@@ -55,7 +55,7 @@ def forgetting_document(drawings: Drawings, made: Forgetting, title: str, comman
     facts.append(f"Networks: {generators.settings['network']}")
     return Document(
         f"{title}: {generators.data.name}",
-        introduction(fid),
+        _trial_warning(generators) + introduction(fid),
         sheets,
         facts,
         forgetting_pictures(generators.classes, made),
@@ -230,6 +230,17 @@ def _structural_note(made: Forgetting, generators: Generators) -> str:
         "as *nothing done* does, and of the forgotten class what it draws of the stand-in. "
         f"Of {again:,} images of other classes that were drawn again after a deletion, {same:,} "
         "are the same to the byte as before."
+    )
+
+
+def _trial_warning(generators: Generators) -> str:
+    """Say of a trial that nothing is to be read from its figures."""
+    if generators.scale != "trial":
+        return ""
+    return (
+        "**A trial: that everything runs at this size is all that this page shows.** Networks were "
+        f"trained for {generators.settings['network']['steps']} steps, and draw noise; no figure "
+        "here says anything of a method. "
     )
 
 
