@@ -28,10 +28,15 @@ def pyplot() -> Any:
     return plt
 
 
-def as_png(figure: Any) -> bytes:
-    """Return a figure as a PNG file without a date in it."""
+def as_png(figure: Any, *, dpi: int = 130) -> bytes:
+    """Return a figure as a PNG file without a date in it.
+
+    Args:
+        figure: The figure, which is closed.
+        dpi: Pixels per inch.
+    """
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130, bbox_inches="tight", metadata={"Software": None})
+    figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
     pyplot().close(figure)
     return buffer.getvalue()
 

@@ -53,7 +53,8 @@ def image_grid(
             if line == 0:
                 axis.set_title(columns[place], fontsize=8)
         axes[line][0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
-    return as_png(figure)
+    is_coloured = rows[0][1].shape[1] == 3
+    return as_png(figure, dpi=100 if is_coloured else 130)  # colours take three times the room
 
 
 def first_of_each(drawings: "Drawings", images: "Bytes", count: int = 1) -> Any:
