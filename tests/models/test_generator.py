@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -463,8 +464,11 @@ def test_another_generator_takes_the_place_of_one_only_if_asked(tmp_path):
         found.remember(quarters(1)[0], ["a"], ids=[0])
 
 
-def test_a_classifier_in_the_place_of_a_generator_leaves_nothing_of_its_weights(tmp_path):
+@pytest.mark.parametrize("removed", [None, "scheduler", "unet"])
+def test_a_classifier_in_the_place_of_a_generator_leaves_nothing_of_its_weights(tmp_path, removed):
     generator(ids=range(64)).save(tmp_path / "model")
+    if removed is not None:  # an earlier removal was interrupted
+        shutil.rmtree(tmp_path / "model" / removed)
     X, y = quarters(16)
     other = SPMClassifier(epochs=1, random_state=0).fit(X, y)
     other.save(tmp_path / "model", overwrite=True)

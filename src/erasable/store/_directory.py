@@ -124,20 +124,20 @@ class ModelDirectory:
             sync_folder(path.parent)
         if not parts and self._has_view:
             for name in _VIEW:
-                path = self.path / name
+                path, folder = self.path / name, (self.path / name).parent
+                if not folder.is_dir():  # gone before an interruption
+                    continue
                 path.unlink(missing_ok=True)
-                sync_folder(path.parent)
-                if path.parent != self.path and not any(path.parent.iterdir()):
-                    path.parent.rmdir()
+                sync_folder(folder)
+                if folder != self.path and not any(folder.iterdir()):
+                    folder.rmdir()
 
     @property
     def _has_view(self) -> bool:
         """Whether a generator of ours is laid out here, not somebody's pipeline."""
         try:
             index = json.loads((self.path / "model_index.json").read_bytes())
-            return index["unet"][0] == "erasable.diffusion" and all(
-                (self.path / name).parent.is_dir() for name in _VIEW
-            )
+            return bool(index["unet"][0] == "erasable.diffusion")
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             return False
 
