@@ -1,0 +1,1 @@
+"""Attempts to get a false word out of a model, by area."""
