@@ -6,6 +6,7 @@ from typing import Any
 
 from erasable.errors import ErasableError, Problems, RowIdError, listing
 from erasable.memory import GROUP, Memory, Selection, as_label, encode_key, keys_folder
+from erasable.models._columns import require_names
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._provenance import Provenance, Source, provenance_of
 from erasable.store import Basis, Level
@@ -63,7 +64,8 @@ def resolve_request(
     """
     if ids is None and groups is None and classes is None:
         return Request(Selection([], []), is_named=False)
-    selection = _select(memory, ids=ids, groups=groups, classes=classes)
+    named = {"ids": ids, "groups": groups, "classes": classes}
+    selection = _select(memory, **{name: require_names(name, v) for name, v in named.items()})
     marks = memory.tombstones.marks
     forgotten = [row_id for row_id in selection.missing if memory.tombstones.has_id(row_id)]
     unknown = [row_id for row_id in selection.missing if row_id not in set(forgotten)]

@@ -18,6 +18,7 @@ from erasable.diffusion import (
 )
 from erasable.errors import ArgumentError, RowIdError, listing
 from erasable.models._base import NetworkModel, class_indices
+from erasable.models._columns import in_order
 from erasable.models._generator_parameters import is_share, whole_numbers
 from erasable.models._image_generator import (
     ImageGenerator,
@@ -112,6 +113,7 @@ class DDPM(NetworkModel, ImageGenerator):
         with self._unchanged_on_error():
             inputs = self._check_inputs(X, reset=True)
             require_pictures(inputs)
+            (y,) = in_order(X, y=y)
             labels = as_labels(y)
             if len(labels) != len(inputs):
                 raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")

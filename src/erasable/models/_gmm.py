@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from erasable.errors import ArgumentError, Problems, RowIdError, listing
+from erasable.models._columns import in_order
 from erasable.models._image_generator import ImageGenerator, require_pictures
 from erasable.models._inputs import as_labels, distinct
 from erasable.training import Inputs, as_images
@@ -72,6 +73,7 @@ class GMM(ImageGenerator, BaseEstimator):  # type: ignore[misc]  # sklearn is un
             raise ArgumentError(
                 f"Expected images (n, height, width[, channels]), but got shape {images.shape}."
             )
+        (y,) = in_order(X, y=y)
         labels = as_labels(y)
         if len(labels) != len(images):
             raise ArgumentError(f"Expected {len(images)} labels, but got {len(labels)}.")

@@ -12,6 +12,7 @@ from erasable.errors import ArgumentError
 from erasable.fusion import PLAIN, Attention, Reduction, get_reduction
 from erasable.memory import Readable
 from erasable.models._adapt import Start
+from erasable.models._columns import in_order
 from erasable.models._inputs import as_labels
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._networks import ParametricNetwork, SPMNetwork
@@ -119,6 +120,7 @@ class KNNClassifier(MemoryClassifier):
         tried = sorted({reading(k, self.search, candidates=candidates).k for k in ks})
         if not tried:
             raise ArgumentError("Expected at least one k to try, but got none.")
+        (y,) = in_order(X, y=y)
         labels = as_labels(y)
         inputs = self._check_inputs(X, reset=False)
         if len(inputs) != len(labels):

@@ -11,6 +11,7 @@ from torch import nn
 from erasable.errors import ArgumentError, StateError, listing
 from erasable.memory import Grid, Marks, Match, Memory, Selection
 from erasable.models._base import NetworkModel
+from erasable.models._columns import named_rows, require_names
 from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
 from erasable.models._inputs import as_labels, at_places, labels_array, listed
 from erasable.models._plan import ForgetPlan, plan_forget
@@ -54,6 +55,11 @@ class MemoryModel(NetworkModel):
     def _description(self) -> dict[str, Any]:
         """Return what the saved configuration has of this kind of model."""
 
+    def _input_description(self) -> dict[str, Any]:
+        """Return what the saved configuration has of inputs."""
+        kind = getattr(self, "input_kind_", None)
+        return {"input_kind": None if kind is None else kind.value}
+
     def _view(self, digest: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
         """Return files that other programs know a saved model by; none, unless a subclass has some.
 
@@ -87,13 +93,15 @@ class MemoryModel(NetworkModel):
         Args:
             X: Inputs, like those of `fit`.
             y: One label per input.
-            ids: One new id per input; counted up if not given.
+            ids: One new id per input. If not given, the index of a pandas object names the rows,
+                unless it is the default one; otherwise ids are counted up.
             groups: Per input None, one group, or a list of groups.
             reinstate: Accept rows that were forgotten before.
             skip_forgotten: Leave out rows that were forgotten before.
         """
         with self._unchanged_on_error():
             is_new = not self.__sklearn_is_fitted__()
+            y, ids, groups = named_rows(X, y=y, ids=ids, groups=groups)
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
             ids, groups = listed(ids), listed(groups)  # they are read more than once
             if is_new:
@@ -175,7 +183,10 @@ class MemoryModel(NetworkModel):
         """
         self._require_fitted()
         selection = self.memory_.select(
-            ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
+            ids=require_names("ids", ids),
+            groups=require_names("groups", groups),
+            classes=require_names("classes", classes),
+            missing_ok=missing_ok,
         )
         digest = self.weights_digest
         level, basis = self._level(selection, digest)

@@ -13,6 +13,7 @@ from erasable.fusion import Attention, DotProductFusion, Reduction, VoteFusion, 
 from erasable.memory import Readable
 from erasable.models._adapt import Start
 from erasable.models._base import class_indices
+from erasable.models._columns import named_rows
 from erasable.models._inputs import as_ids, distinct
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._networks import SPMNetwork
@@ -173,6 +174,7 @@ class SPMClassifier(MemoryClassifier):
         """
         with self._unchanged_on_error():
             is_new = not self.__sklearn_is_fitted__()
+            y, ids, _ = named_rows(X, y=y, ids=ids, groups=None)
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
             row_ids = None if ids is None else as_ids(ids, len(inputs))
             config = replace(self._config(), label_permutation=True)
