@@ -14,6 +14,7 @@ from erasable.cli._common import (
     ModelPath,
     emit,
     load_classifier,
+    read_rows,
     readings,
     require_file,
     resolve,
@@ -32,7 +33,7 @@ def audit(
     groups: Groups = None,
     classes: Classes = None,
     queries: Annotated[
-        Path | None, typer.Option(help="An .npz file with X: inputs to ask; default: stored rows.")
+        str | None, typer.Option(help="Inputs to ask: an .npz file with X, or other DATA.")
     ] = None,
     missing_ok: Annotated[bool, typer.Option(help="Skip names that nothing is known of.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the report to a JSON file.")] = None,
@@ -50,12 +51,11 @@ def audit(
       erasable audit model --group user-42
       erasable audit model --id a17 --queries test.npz --out report.json
     """
-    from erasable.data import read_arrays
     from erasable.files import write_atomically
     from erasable.models import audit as audit_model
 
     require_file(out)
-    inputs = None if queries is None else read_arrays(queries).X
+    inputs = None if queries is None else read_rows(queries, "test").X
     classifier = load_classifier(model)
     found = audit_model(
         classifier,

@@ -101,7 +101,7 @@ def read_rows(data: str, split: str, *, needs_labels: bool = False) -> "Arrays":
         return read_arrays(Path(data.removeprefix("arrays:")), needs_labels=needs_labels)
     found = load_whole(data)
     rows = found.test if split == "test" and found.test is not None else found.train
-    return Arrays(rows.X, rows.y, rows.ids, rows.groups)
+    return Arrays(rows.named, rows.y, rows.ids, rows.groups)
 
 
 def load_whole(data: str) -> "Dataset":

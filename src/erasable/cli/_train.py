@@ -316,7 +316,7 @@ def _rows(
         return read_rows(name, "train", needs_labels=True), held_out, None
     found = load_dataset(name)
     splits = [
-        None if split is None else Arrays(split.X, split.y, split.ids, split.groups)
+        None if split is None else Arrays(split.named, split.y, split.ids, split.groups)
         for split in (found.train, found.test)
     ]
     assert splits[0] is not None  # noqa: S101 - a data set has rows

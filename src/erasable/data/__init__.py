@@ -7,6 +7,7 @@ from erasable.data._digits import load_digits
 from erasable.data._get import get_dataset
 from erasable.data._lazy import LazyImages
 from erasable.data._load import load_dataset
+from erasable.data._named import NamedFeatures
 from erasable.data._shrink import in_bytes, shrunk
 from erasable.data._split import Dataset, Split
 from erasable.data._table import Columns
@@ -16,6 +17,7 @@ __all__ = [
     "Columns",
     "Dataset",
     "LazyImages",
+    "NamedFeatures",
     "Split",
     "data_folder",
     "describe_dataset",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from erasable.data._named import NamedFeatures
 from erasable.errors import ArgumentError, Problems, listing
 from erasable.typing import Ints
 
@@ -24,15 +25,22 @@ class Split:
         y: Labels, (rows,).
         ids: Stable ids: from the data set and the original index or path, never from a position.
         groups: The data subject of each row; None if the data set does not say.
+        features: Names of the columns of ``X``; None if they have none.
     """
 
     X: Any
     y: npt.NDArray[Any]
     ids: list[Any]
     groups: list[Any] | None = None
+    features: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def named(self) -> Any:
+        """Inputs with the names of their columns, if these have names."""
+        return self.X if self.features is None else NamedFeatures(self.X, self.features)
 
     @property
     def digest(self) -> str:
@@ -69,7 +77,8 @@ class Split:
         index = np.asarray(index, dtype=np.int64).reshape(-1)
         X = self.X[index] if isinstance(self.X, np.ndarray) else self.X.take(index)
         groups = None if self.groups is None else [self.groups[i] for i in index]
-        return Split(X, self.y[index], [self.ids[i] for i in index], groups)
+        ids = [self.ids[i] for i in index]
+        return Split(X, self.y[index], ids, groups, self.features)
 
 
 @dataclass(frozen=True, eq=False)

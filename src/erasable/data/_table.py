@@ -77,17 +77,18 @@ def load_table(
     problems.raise_if_any()
     labels = _labels(cells[columns.label], problems, is_typed=path.suffix.lower() == ".parquet")
     X: Any
+    features: tuple[str, ...] | None = None
     if columns.path in cells:
         X = _images(path, cells[columns.path], resolution or RESOLUTION, problems, check=check)
     else:
         if resolution is not None:
             problems.note("Expected no resolution, because the table has features, not images.")
-        X = _numbers(cells, chosen, problems)
+        X, features = _numbers(cells, chosen, problems), chosen
     ids = _ids(path, cells, columns, len(labels), problems)
     groups = _groups(cells[columns.group], problems) if columns.group in cells else None
     problems.raise_if_any()
     require_unique(ids, path)
-    rows = Split(X, labels, ids, groups)
+    rows = Split(X, labels, ids, groups, features)
     return drawn(str(path), rows, source=str(path), test_share=test_share, seed=seed)
 
 
