@@ -219,13 +219,53 @@ def test_a_fit_that_fails_changes_nothing(is_fitted, arguments, settings):
     if is_fitted:
         expected = model.predict_proba(X)
     before = model.get_params(), vars(model).keys()
-    model.set_params(**settings)
     with pytest.raises(ErasableError):
-        model.fit(**{"X": X, "y": y, "ids": names(4, 100), **arguments})
+        model.set_params(**settings).fit(**{"X": X, "y": y, "ids": names(4, 100), **arguments})
     model.set_params(**before[0])
     assert vars(model).keys() == before[1]
     if is_fitted:
         np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+WRONG_PARAMETERS = {
+    "an unknown name after a known one": {"k": 3, "magic": 1},
+    "an unknown part of a parameter": {"k": 3, "encoder__magic": 1},
+    "an unknown reduction": {"k": 3, "reduction": "magic"},
+    "no neighbours": {"reduction": "neighbours", "k": 0},
+    "an unknown search": {"k": 3, "reduction": "neighbours", "search": "magic"},
+    "a wild temperature": {"k": 3, "temperature": -1.0},
+    "a wild grid": {"k": 3, "grid_bits": 99},
+    "a batch of nothing": {"k": 3, "batch_size": 0},
+    "an unknown normalisation": {"k": 3, "normalize": "magic"},
+}
+
+
+@pytest.mark.parametrize(
+    "wrong", WRONG_PARAMETERS.values(), ids=[f"because of {k}" for k in WRONG_PARAMETERS]
+)
+def test_parameters_that_are_refused_change_nothing(wrong):
+    model = fitted()
+    model.predict(blobs(2)[0])
+    before = snapshot(model)
+    with pytest.raises(ArgumentError):
+        model.set_params(**wrong)
+    assert snapshot(model) == before
+
+
+def test_an_unknown_parameter_changes_nothing_of_an_unfitted_model():
+    model = SPMClassifier("identity")
+    before = model.get_params()
+    with pytest.raises(ArgumentError, match="magic"):
+        model.set_params(k=3, magic=1)
+    assert model.get_params() == before
+
+
+def test_setting_parameters_draws_no_random_number():
+    state = np.random.RandomState(0)
+    model = SPMClassifier(**{**TINY, "random_state": state}, epochs=0).fit(*blobs(4))
+    expected = copy.deepcopy(state).rand()
+    model.set_params(k=3)
+    assert state.rand() == expected
 
 
 def test_training_that_diverges_says_so_and_leaves_the_model_unfitted():

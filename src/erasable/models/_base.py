@@ -2,27 +2,32 @@
 
 import contextlib
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from erasable.data import NamedFeatures
 from erasable.encoders import DRAWN_ENCODERS, Encoder, build_encoder
 from erasable.errors import ArgumentError
 from erasable.memory import plain
+from erasable.models._input_kind import InputKind, as_recorded, kind_of
 from erasable.models._inputs import as_float32, is_lazy
 from erasable.models._provenance import Provenance, attach, declared, provenance_of
 from erasable.training import Inputs, Objective, TrainingConfig, as_images, train
 from erasable.typing import Label
+
+_KEPT = [np.dtype(code) for code in "fdBbhHiIlLqQ"]  # other types become the first of these
 
 
 class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is untyped
@@ -34,31 +39,56 @@ class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is unty
     verbose: int
     network_: Any
     input_shape_: tuple[int, ...]
+    input_kind_: InputKind | None
 
     # -- inputs ----------------------------------------------------------------------------------
 
     def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
-        if is_lazy(X):
-            return self._check_images(X, reset=reset)
-        shape = np.shape(X) if isinstance(X, (np.ndarray, Tensor)) else None
-        if shape is not None and len(shape) > 2:
-            return self._check_images(np.asarray(X), reset=reset)
-        try:
-            checked = validate_data(self, X, reset=reset, dtype=[np.float32, np.float64, np.uint8])
-        except ValueError as error:
-            raise ArgumentError(str(error)) from error
-        inputs = Inputs(checked if checked.dtype == np.uint8 else as_float32(checked))
+        """Return inputs in the form of the first rows; with ``reset`` these are the first."""
+        is_array = isinstance(X, (np.ndarray, Tensor))
+        if is_lazy(X) or (is_array and len(np.shape(X)) > 2):
+            found = self._images(X if is_lazy(X) else np.asarray(X))
+        else:
+            found = self._vectors(X, reset=reset)
+        source = found if found.dtype == np.uint8 else as_float32(as_images(found))
+        inputs = Inputs(source)
         self._require_shape(inputs, reset=reset)
-        return inputs
+        if reset:
+            self.input_kind_ = kind_of(source)
+        kind = getattr(self, "input_kind_", None)
+        if kind is None:  # saved before forms were recorded
+            return inputs
+        is_integer = found.dtype.kind in "iu"
+        known = as_recorded(source, kind, is_integer=is_integer, is_image=inputs.ndim > 2)
+        return inputs if known is source else Inputs(known)
 
-    def _check_images(self, images: Any, *, reset: bool) -> Inputs:
+    def _images(self, images: Any) -> Any:
         if images.dtype.kind not in "fiub":
             raise ArgumentError(f"Expected images to be numbers, but got dtype {images.dtype}.")
         if not len(images):
             raise ArgumentError("Expected at least one image, but got none.")
-        inputs = Inputs(images if images.dtype == np.uint8 else as_float32(as_images(images)))
-        self._require_shape(inputs, reset=reset)
-        return inputs
+        return images
+
+    def _vectors(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        try:
+            if isinstance(X, NamedFeatures):
+                return self._by_name(X, reset=reset)
+            checked: npt.NDArray[Any] = validate_data(self, X, reset=reset, dtype=_KEPT)
+        except ValueError as error:
+            raise ArgumentError(str(error)) from error
+        return checked
+
+    def _by_name(self, X: NamedFeatures, *, reset: bool) -> npt.NDArray[Any]:
+        """Return the columns in the order of the first rows, whose names are kept."""
+        known = getattr(self, "feature_names_in_", None)
+        if reset:
+            validate_data(self, X.values, reset=True)
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        elif known is None:
+            message = "columns are taken in their order, because this model knows no names of them."
+            warnings.warn(f"The table's {message}", stacklevel=4)
+        values = X.values if reset or known is None else X.ordered(list(known))
+        return np.asarray(check_array(values, dtype=_KEPT))
 
     def _require_shape(self, inputs: Inputs, *, reset: bool) -> None:
         if reset:
@@ -68,6 +98,28 @@ class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is unty
                 f"Expected inputs of shape (n, {', '.join(map(str, self.input_shape_))}), but got "
                 f"{inputs.shape}."
             )
+
+    # -- parameters ------------------------------------------------------------------------------
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; all of them, or none if one has no such name or value.
+
+        Values are checked if the model is fitted; otherwise `fit` checks them.
+
+        Args:
+            **params: New values by the parameters' names.
+        """
+        with self._unchanged_on_error():
+            try:
+                super().set_params(**params)
+            except (ValueError, TypeError, AttributeError) as error:
+                raise ArgumentError(str(error)) from error
+            if self.__sklearn_is_fitted__():
+                self._check_values()
+        return self
+
+    def _check_values(self) -> None:
+        """Refuse values of parameters that no fit would take."""
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -145,9 +197,15 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
     # -- building and training -------------------------------------------------------------------
 
     def _config(self) -> TrainingConfig:
+        return self._training(self._seed())
+
+    def _training(self, seed: int) -> TrainingConfig:
         names = {field.name for field in fields(TrainingConfig)} & set(self.get_params(deep=False))
         settings = {name: plain(getattr(self, name)) for name in names}
-        return TrainingConfig(**settings, seed=self._seed())
+        return TrainingConfig(**settings, seed=seed)
+
+    def _check_values(self) -> None:
+        self._training(seed=0)  # not drawn: a generator of random numbers would move on
 
     def _own_encoder(self) -> str | nn.Module:
         """Return the encoder parameter; a module as a copy, so that the user's stays as it is."""

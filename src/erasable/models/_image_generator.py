@@ -166,8 +166,13 @@ def require_resumable(model: Any) -> None:
         )
 
 
-def step_config(model: Any) -> StepConfig:
-    """Return the settings of a training from the parameters of a generator."""
+def step_config(model: Any, *, seed: int | None = None) -> StepConfig:
+    """Return the settings of a training from the parameters of a generator.
+
+    Args:
+        model: The generator.
+        seed: Seed; the generator's own if not given.
+    """
     names = {field.name for field in fields(StepConfig)} - {"seed"}
     settings = {name: plain(getattr(model, name)) for name in names if hasattr(model, name)}
-    return StepConfig(**settings, seed=model._seed())
+    return StepConfig(**settings, seed=model._seed() if seed is None else seed)

@@ -15,6 +15,7 @@ from erasable.fusion import Attention, Reduction
 from erasable.memory import Grid, Marks, Memory, Readable, plain
 from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
+from erasable.models._columns import in_order, named_rows
 from erasable.models._embedding import cached_embeddings, embed_unforgotten, embeddings
 from erasable.models._inputs import as_ids
 from erasable.models._memory_model import MemoryModel
@@ -81,7 +82,8 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         Args:
             X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).
             y: One label per input: str, int, float or bool.
-            ids: One id per input, str or int; counted up from 0 if not given.
+            ids: One id per input, str or int. If not given, the index of a pandas object names
+                the rows, unless it is the default one; otherwise ids are counted up from 0.
             groups: Per input None, one group, or a list of groups, such as data subjects.
             init: Where the encoder's weights come from, instead of being drawn: a fitted classifier
                 of this library, an encoder as a module, the directory of a saved model, or a
@@ -92,6 +94,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         """
         with self._unchanged_on_error():
             self._reduction()
+            y, ids, groups = named_rows(X, y=y, ids=ids, groups=groups)
             inputs, labels, contents = self._check_rows(X, y, reset=True)
             config = replace(self._config(), encoder_lr_factor=plain(encoder_lr_factor))
             start = resolve_init(self, init, config.seed)
@@ -149,6 +152,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         self._require_fitted()
         inputs = self._check_inputs(X, reset=False)
         self._require_rows()
+        (exclude_ids,) = in_order(X, exclude_ids=exclude_ids)
         exclude = self._own_positions(exclude_ids, len(inputs))
         logs = self._reader().log_probabilities(self._embeddings(inputs), exclude)
         if np.isnan(logs).any():
@@ -168,6 +172,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             raise ArgumentError(f"Expected top to be a positive int, but got {top!r}.")
         inputs = self._check_inputs(X, reset=False)
         self._require_rows()
+        (exclude_ids,) = in_order(X, exclude_ids=exclude_ids)
         exclude = self._own_positions(exclude_ids, len(inputs))
         return self._reader().votes(self._embeddings(inputs), top, exclude)
 
@@ -179,6 +184,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             ids: One id per input: with ``embedding_cache``, those not forgotten are encoded once.
         """
         self._require_fitted()
+        (ids,) = in_order(X, ids=ids)
         inputs = self._check_inputs(X, reset=False)
         return embed_unforgotten(self, inputs, None if ids is None else as_ids(ids, len(inputs)))
 
@@ -207,10 +213,17 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
     # -- inside ----------------------------------------------------------------------------------
 
     def _description(self) -> dict[str, Any]:
-        return describe_classifier(self)
+        return {**describe_classifier(self), **self._input_description()}
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no fit would take, before they are saved or used."""
+        self._check_reading()
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        self._check_reading()
+
+    def _check_reading(self) -> None:
         Grid(self.grid_bits)
         self._reduction()
         encoder = self.network_.encoder

@@ -11,6 +11,7 @@ from torch import nn
 
 from erasable.errors import ArgumentError
 from erasable.models._base import NetworkClassifier, class_indices
+from erasable.models._columns import in_order
 from erasable.models._inputs import as_labels, distinct, labels_array
 from erasable.models._networks import ParametricNetwork, embedding_norm, evaluate
 from erasable.models._provenance import record_rows
@@ -76,6 +77,7 @@ class ParametricClassifier(NetworkClassifier):
         """
         with self._unchanged_on_error():
             inputs = self._check_inputs(X, reset=True)
+            (y,) = in_order(X, y=y)
             labels = as_labels(y)
             if len(labels) != len(inputs):
                 raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
@@ -110,6 +112,10 @@ class ParametricClassifier(NetworkClassifier):
         batches = evaluate(self.network_, inputs, is_precise=is_precise)
         logs: Float64s = torch.cat([b.double().log_softmax(1) for b in batches]).numpy()
         return logs
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        embedding_norm(self.normalize, self.network_.encoder)
 
     @property
     def encoder_(self) -> nn.Module:

@@ -13,6 +13,7 @@ from erasable.encoders import ModuleEncoder, build_encoder
 from erasable.errors import ArgumentError, StateError, StoreError, listing
 from erasable.memory import Marks, keyring
 from erasable.models._adapt import Start
+from erasable.models._input_kind import as_kind
 from erasable.models._networks import EmbeddingNorm
 from erasable.models._provenance import UNKNOWN, Provenance, Source
 from erasable.store import Basis, ModelDirectory, SavedSource
@@ -96,6 +97,7 @@ def _read(
     try:
         generation = int(config["generation"])
         model = _build_any(config, encoder)
+        model.input_kind_ = as_kind(config.get("input_kind"))
     except StateError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:

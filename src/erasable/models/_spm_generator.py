@@ -25,6 +25,7 @@ from erasable.fusion import Kernels, get_kernels
 from erasable.memory import Grid, Marks, Memory, plain
 from erasable.models._base import class_indices
 from erasable.models._chosen_rows import requested_rows
+from erasable.models._columns import named_rows
 from erasable.models._consistency import Consistency, Judge
 from erasable.models._generator_parameters import (
     require_partners,
@@ -171,7 +172,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         Args:
             X: Images (n, height, width[, channels]) of bytes, or of numbers from 0 to 1.
             y: One label per image: str, int, float or bool.
-            ids: One id per image, str or int; counted up from 0 if not given.
+            ids: One id per image, str or int. If not given, the index of a pandas object names the
+                images, unless it is the default one; otherwise ids are counted up from 0.
             groups: Per image None, one group, or a list of groups, such as data subjects.
             classes: With label embeddings: labels of all classes, also of those that have no
                 images here; default: the classes of ``y``. They are numbered in their sorted order.
@@ -181,6 +183,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                 training, and ``history_`` tells the share that it takes for what was asked.
         """
         with self._unchanged_on_error():
+            y, ids, groups = named_rows(X, y=y, ids=ids, groups=groups)
             inputs, labels, contents = self._check_rows(X, y, reset=True)
             config = step_config(self)
             require_resumable(self)
@@ -362,9 +365,13 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         return inputs
 
     def _check_parameters(self) -> None:
-        Grid(self.grid_bits)
-        step_config(self)
+        self._check_values()
         self._require_as_built()
+
+    def _check_values(self) -> None:
+        Grid(self.grid_bits)
+        step_config(self, seed=0)
+        require_reading_parameters(self)
 
     def _require_as_built(self) -> None:
         """Refuse to go on with parameters that the network was not made with."""
@@ -390,7 +397,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         }
 
     def _description(self) -> dict[str, Any]:
-        return {"known": self.known_, "class_count": self._class_count}
+        known = {"known": self.known_, "class_count": self._class_count}
+        return {**known, **self._input_description()}
 
     @property
     def _class_count(self) -> int:
