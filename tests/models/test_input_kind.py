@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from erasable import KNNClassifier, ParametricClassifier, SPMClassifier, load
+from erasable import KNNClassifier, ParametricClassifier, SPMClassifier, convert, load
 from erasable.errors import ArgumentError
 from erasable.models import audit
 from models.toys import TINY, blobs, fitted
@@ -161,3 +161,11 @@ def test_a_model_without_a_record_takes_what_it_took_before():
 def test_no_value_of_a_row_is_recorded():
     model = SPMClassifier(**TINY, epochs=0).fit(*blobs(8))
     assert model._input_description() == {"input_kind": "numbers around 0"}
+
+
+def test_a_network_that_was_trained_here_keeps_the_form_when_it_is_converted():
+    twin = ParametricClassifier(encoder_options={"widths": [4], "dim": 8}, epochs=1)
+    model = convert(twin.fit(SIGNED, LABELS))
+    with pytest.raises(ArgumentError, match="numbers around 0, but got bytes"):
+        model.remember(BYTES, LABELS)
+    assert model.remember(SIGNED, LABELS).input_kind_ == "numbers around 0"

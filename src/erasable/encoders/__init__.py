@@ -12,6 +12,7 @@ from erasable.encoders._fast_cnn import FastCNN
 from erasable.encoders._features import MLP, Identity, RandomFeatures
 from erasable.encoders._graph import GraphAttention
 from erasable.encoders._module import ModuleEncoder
+from erasable.encoders._preprocess import Preprocess, build_preprocessing
 from erasable.encoders._registry import DRAWN_ENCODERS, build_encoder, register_encoder
 from erasable.encoders._resnet import ResNet18
 from erasable.encoders._set_encoder import SetEncoder
@@ -30,11 +31,13 @@ __all__ = [
     "GraphAttention",
     "Identity",
     "ModuleEncoder",
+    "Preprocess",
     "RandomFeatures",
     "ResNet18",
     "SetEncoder",
     "SmallCNN",
     "build_encoder",
+    "build_preprocessing",
     "build_set_encoder",
     "cut",
     "register_encoder",

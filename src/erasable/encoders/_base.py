@@ -20,12 +20,15 @@ class Encoder(nn.Module, ABC):
         is_precise: Whether evaluation runs in float64: where that costs next to nothing, so that
             a prediction does not depend on the size of its batch in any visible digit.
         public_source: What published weights were trained on, once they are loaded.
+        input_kind: Form of the inputs that the weights were trained on, if another model of this
+            library trained them: the next model takes inputs in that form.
     """
 
     name: ClassVar[str]
     is_relational: ClassVar[bool] = False
     is_precise: ClassVar[bool] = False
     public_source: str | None = None
+    input_kind: str | None = None
 
     @property
     @abstractmethod

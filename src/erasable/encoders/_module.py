@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from erasable.encoders._base import Encoder
 from erasable.encoders._cut import Cut
+from erasable.encoders._preprocess import Preprocess, build_preprocessing
 from erasable.encoders._trial import encode_zeros, evaluating
 from erasable.errors import ArgumentError
 
@@ -19,12 +20,23 @@ class ModuleEncoder(Encoder):
     Args:
         input_shape: Shape of one input.
         module: The network.
+        preprocess: What the network was trained to get, as for `convert`; None for inputs as they
+            are.
     """
 
     name = "module"
 
-    def __init__(self, input_shape: tuple[int, ...], module: nn.Module) -> None:
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        module: nn.Module,
+        *,
+        preprocess: Preprocess | None = None,
+    ) -> None:
         super().__init__()
+        self.preprocess = None if preprocess is None else build_preprocessing(preprocess)
+        if self.preprocess is not None:
+            input_shape = self.preprocess.output_shape(input_shape)
         self.module = module.trimmed(input_shape) if isinstance(module, Cut) else module
         self._dim = _embedding_size(self.module, input_shape)
 
@@ -34,12 +46,14 @@ class ModuleEncoder(Encoder):
         return self._dim
 
     def options(self) -> dict[str, Any]:
-        """Return no options: the caller has to bring the network again."""
-        return {}
+        """Return the preprocessing, if any; the caller has to bring the network again."""
+        return {} if self.preprocess is None else {"preprocess": self.preprocess.options()}
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Encode inputs (n, …) into (n, dim)."""
-        encoded: Tensor = self.module(inputs)
+        encoded: Tensor = self.module(
+            inputs if self.preprocess is None else self.preprocess(inputs)
+        )
         return encoded
 
 

@@ -44,15 +44,18 @@ def build_encoder(
         encoder: A registered name, ``"auto"`` (``mlp`` for feature vectors, ``small_cnn`` for
             images), or any module.
         input_shape: Shape of one input, without the batch.
-        options: Keyword arguments of the named encoder.
+        options: Keyword arguments of the named encoder; of a module, ``preprocess`` alone.
         seed: Seed of its first weights; the caller's random state is left as it was.
         is_blank: Leave out published weights, because others are loaded anyway.
     """
     if isinstance(encoder, nn.Module):
-        if options:
-            raise ArgumentError("Expected encoder options only with an encoder's name.")
-        wrapped = ModuleEncoder(input_shape, encoder)
-        return encoder if isinstance(encoder, Encoder) else wrapped
+        if set(options or {}) - {"preprocess"}:
+            raise ArgumentError(
+                "Expected encoder options only with an encoder's name; a module takes 'preprocess'."
+            )
+        preprocess = (options or {}).get("preprocess")
+        wrapped = ModuleEncoder(input_shape, encoder, preprocess=preprocess)
+        return encoder if isinstance(encoder, Encoder) and preprocess is None else wrapped
     name = ("mlp" if len(input_shape) == 1 else "small_cnn") if encoder == "auto" else encoder
     if name not in _ENCODERS:
         known = ", ".join(map(repr, ["auto", *_ENCODERS]))  # all: nothing else lists them

@@ -21,7 +21,7 @@ from erasable.data import NamedFeatures
 from erasable.encoders import DRAWN_ENCODERS, Encoder, build_encoder
 from erasable.errors import ArgumentError
 from erasable.memory import plain
-from erasable.models._input_kind import InputKind, as_recorded, kind_of
+from erasable.models._input_kind import InputKind, as_kind, as_recorded, kind_of
 from erasable.models._inputs import as_float32, is_lazy
 from erasable.models._provenance import Provenance, attach, declared, provenance_of
 from erasable.training import Inputs, Objective, TrainingConfig, as_images, train
@@ -54,7 +54,8 @@ class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is unty
         inputs = Inputs(source)
         self._require_shape(inputs, reset=reset)
         if reset:
-            self.input_kind_ = kind_of(source)
+            of_weights = getattr(getattr(self, "encoder", None), "input_kind", None)
+            self.input_kind_ = as_kind(of_weights) or kind_of(source)
         kind = getattr(self, "input_kind_", None)
         if kind is None:  # saved before forms were recorded
             return inputs
