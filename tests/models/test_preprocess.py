@@ -115,7 +115,7 @@ def test_it_goes_with_an_encoder_that_is_adapted():
 def package(tmp_path, monkeypatch):
     """Return the import path of a function in a package of the user's."""
     (tmp_path / "preprocessing_of_a_test.py").write_text(
-        "VALUE = 3\n\ndef double(inputs):\n    return 2 * inputs\n\ndef odd(inputs):\n    return 1\n"
+        "VALUE = 3\ndef double(inputs): return 2 * inputs\ndef odd(inputs): return 1\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     yield "preprocessing_of_a_test:double"

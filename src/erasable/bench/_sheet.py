@@ -96,7 +96,7 @@ class Sheet:
             yield f"{note}\n"
 
     def csv(self) -> str:
-        """Return one line per figure: numbers as measured, in fractions, nats and seconds."""
+        """Return one line per figure, in the units of its column, unrounded: percent holds percent."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         names = ["table", self.header[0], "figure", "mean", "spread", "count", "floor", "beside"]
@@ -104,10 +104,7 @@ class Sheet:
         for row in self.rows:
             for column, entry in zip(self.header[1:], row[1:], strict=True):
                 if isinstance(entry, Figure):
-                    beside = statistics.fmean(entry.beside) if entry.beside else ""
-                    found = [entry.mean, entry.spread, len(entry.values), entry.floor, beside]
-                    shown = ["" if value is None else value for value in found]
-                    writer.writerow([self.title, _text(row[0]), column, *shown])
+                    writer.writerow([self.title, _text(row[0]), column, *_measured(entry)])
         return stream.getvalue()
 
     def latex(self) -> str:
@@ -133,6 +130,16 @@ class Sheet:
         console.print(table)
         for note in self.notes:
             console.print(note, markup=False)
+
+
+def _measured(figure: Figure) -> list[float | str]:
+    """Return mean, spread, number of values, floor and value beside, in the figure's unit."""
+    beside = statistics.fmean(figure.beside) if figure.beside else None
+    mean, spread, floor, value = (
+        "" if one is None else figure.scale * one
+        for one in (figure.mean, figure.spread, figure.floor, beside)
+    )
+    return [mean, spread, len(figure.values), floor, value]
 
 
 def _text(entry: Entry) -> str:
