@@ -618,9 +618,10 @@ def test_every_form_holds_the_figures(sheet, tmp_path):
     assert all("Seeds: 0" in texts[form] for form in ("md", "tex", "html"))
     lines = texts["csv"].splitlines()
     assert lines[0] == "table,model,figure,mean,spread,count,floor,beside"
-    assert lines[1].startswith("Title,a & b_c | d <e>,ΔUA (UA) %,0.2,0.14142135623730")
+    assert lines[1].startswith("Title,a & b_c | d <e>,ΔUA (UA) %,20.0,14.142135623730")
     assert lines[2] == "Title,none,ΔUA (UA) %,nan,,0,,"
     assert len(lines) == 5
+    assert [float(cell) for cell in lines[1].split(",")[-2:]] == pytest.approx([10.0, 90.0])
 
 
 def test_an_unknown_form_is_refused(sheet, tmp_path):

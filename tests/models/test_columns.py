@@ -180,3 +180,19 @@ def test_tables_without_an_index_name_nothing():
     arrow = pytest.importorskip("pyarrow")
     found = model(arrow.table({name: X[:, place] for place, name in enumerate("pqr")}))
     assert ids(found) == list(range(6))
+
+
+@pytest.mark.parametrize("part", [[True, False, True, False, False, False], slice(2, 4)])
+def test_a_part_of_a_default_index_does_not_name_rows_that_were_counted(part):
+    found = model(table()).remember(table() + 9, Y)
+    index = table()[part].index
+    with pytest.raises(ArgumentError, match=r"may only number.*list\(index\)"):
+        found.forget(ids=index)
+    with pytest.raises(ArgumentError, match="may only number"):
+        audit(found, ids=index)
+    assert found.forget(ids=list(index)).rows == 2
+
+
+def test_an_index_that_named_rows_names_them_beside_rows_that_were_counted():
+    found = model(table([10, 20, 30, 40, 50, 60])).remember(table() + 9, Y)
+    assert found.forget(ids=table([10, 20, 30, 40, 50, 60]).index[1:3]).rows == 2

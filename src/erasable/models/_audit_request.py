@@ -64,8 +64,12 @@ def resolve_request(
     """
     if ids is None and groups is None and classes is None:
         return Request(Selection([], []), is_named=False)
-    named = {"ids": ids, "groups": groups, "classes": classes}
-    selection = _select(memory, **{name: require_names(name, v) for name, v in named.items()})
+    selection = _select(
+        memory,
+        ids=require_names("ids", ids, counted=memory.next_id),
+        groups=require_names("groups", groups),
+        classes=require_names("classes", classes),
+    )
     marks = memory.tombstones.marks
     forgotten = [row_id for row_id in selection.missing if memory.tombstones.has_id(row_id)]
     unknown = [row_id for row_id in selection.missing if row_id not in set(forgotten)]

@@ -54,12 +54,14 @@ def in_order(X: Any, **columns: Any) -> tuple[Any, ...]:
     )
 
 
-def require_names(name: str, values: Any) -> Any:
+def require_names(name: str, values: Any, *, counted: int = 0) -> Any:
     """Return names as they are; refuse a table, and an index that only numbers its rows.
 
     Args:
         name: What the names are called in the call.
         values: Ids, groups or classes.
+        counted: Ids below were, or may have been, counted up by the memory as rows came. A part of
+            a default index looks like such ids, but counts the rows of its own table.
     """
     if hasattr(values, "columns"):  # iterating over it gives the names of its columns
         raise ArgumentError(
@@ -72,6 +74,14 @@ def require_names(name: str, values: Any) -> Any:
             "table. Pass the column that holds the names, or list(index) if the numbers are the "
             "names."
         )
+    if counted and hasattr(values, "get_indexer"):
+        doubtful = [one for one in values.tolist() if type(one) is int and 0 <= one < counted]
+        if doubtful:
+            raise ArgumentError(
+                f"Expected {name}, but got an index with {listing(doubtful)}, which may only "
+                "number the rows of its table: this model counted ids itself, in the order in "
+                "which rows came. Pass list(index) if these are the model's ids."
+            )
     return values
 
 

@@ -183,7 +183,7 @@ class MemoryModel(NetworkModel):
         """
         self._require_fitted()
         selection = self.memory_.select(
-            ids=require_names("ids", ids),
+            ids=require_names("ids", ids, counted=self.memory_.next_id),
             groups=require_names("groups", groups),
             classes=require_names("classes", classes),
             missing_ok=missing_ok,
