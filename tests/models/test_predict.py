@@ -410,7 +410,10 @@ def test_the_temperature_divides_differences_of_logits(reduction):
     ],
 )
 def test_a_way_to_read_that_there_is_not_is_refused(name, value):
-    model = fitted(reduction="neighbours").set_params(**{name: value})
+    model = fitted(reduction="neighbours")
+    with pytest.raises(ArgumentError, match=repr(value)):
+        model.set_params(**{name: value})
+    setattr(model, name, value)
     with pytest.raises(ArgumentError, match=repr(value)):
         model.predict(QUERIES)
 
@@ -439,7 +442,10 @@ def test_predictions_follow_what_was_forgotten_since_the_last_one(reduction):
 
 
 def test_an_unknown_reduction_is_refused_with_the_known_ones():
-    model = fitted().set_params(reduction="magic")
+    model = fitted()
+    with pytest.raises(ArgumentError, match="'gaussian', 'knn', but got 'magic'"):
+        model.set_params(reduction="magic")
+    model.reduction = "magic"
     with pytest.raises(ArgumentError, match="'gaussian', 'knn', but got 'magic'"):
         model.predict(QUERIES)
 

@@ -234,7 +234,8 @@ def test_parameters_that_no_fit_would_take_are_not_saved(tmp_path, wrong):
 
 def test_a_wrong_k_of_nearest_neighbours_is_not_saved(tmp_path):
     X, y = blobs(20)
-    model = KNNClassifier("identity", k=3).remember(X, y).set_params(k=0)
+    model = KNNClassifier("identity", k=3).remember(X, y)
+    model.k = 0
     with pytest.raises(ArgumentError, match="Expected k to be a positive int"):
         model.save(tmp_path / "m")
     assert not (tmp_path / "m").exists()

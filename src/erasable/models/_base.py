@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-import warnings
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields
@@ -26,6 +26,8 @@ from erasable.models._inputs import as_float32, is_lazy
 from erasable.models._provenance import Provenance, attach, declared, provenance_of
 from erasable.training import Inputs, Objective, TrainingConfig, as_images, train
 from erasable.typing import Label
+
+log = logging.getLogger(__name__)
 
 _KEPT = [np.dtype(code) for code in "fdBbhHiIlLqQ"]  # other types become the first of these
 
@@ -86,8 +88,7 @@ class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is unty
             validate_data(self, X.values, reset=True)
             self.feature_names_in_ = np.array(X.names, dtype=object)
         elif known is None:
-            message = "columns are taken in their order, because this model knows no names of them."
-            warnings.warn(f"The table's {message}", stacklevel=4)
+            log.warning("Columns are taken in their order: this model knows no names of columns.")
         values = X.values if reset or known is None else X.ordered(list(known))
         return np.asarray(check_array(values, dtype=_KEPT))
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from erasable.errors import ArgumentError
 
+_SCALE = "Scale them as the first rows were."
 _LARGEST = {True: 1, False: 31}  # bytes up to here may be numbers: in images, in feature vectors
 
 
@@ -80,7 +81,9 @@ def as_recorded(source: Any, kind: InputKind, *, is_integer: bool, is_image: boo
             _refuse(kind, _span(low, high), "Pass them as bytes, X.astype('uint8').")
     least, most = _LIMITS[kind]
     if (is_image or kind == InputKind.BYTES) and not least <= low <= high <= most:
-        _refuse(kind, _span(low, high), "Scale them as the first rows were.")
+        is_bytes = kind == InputKind.BYTES
+        remedy = "Pass bytes, or numbers from 0 to 1." if is_bytes else _SCALE
+        _refuse(kind, _span(low, high), remedy)
     is_scaled = kind == InputKind.WHOLE and is_image and low >= 0 and high <= 1
     if is_scaled and not _are_whole(source):
         _refuse(kind, _span(low, high), "Multiply them by 255.")
@@ -93,9 +96,7 @@ def _from_bytes(source: Any, kind: InputKind, *, is_image: bool) -> Any:
     if kind == InputKind.WHOLE:
         return np.asarray(source[:], np.float32)
     if kind != InputKind.UNIT:
-        _refuse(
-            kind, "bytes", "Scale them as the first rows were, or pass X.astype('float32') if not."
-        )
+        _refuse(kind, "bytes", f"{_SCALE} If they are scaled so already, pass X.astype('float32').")
     if isinstance(source, np.ndarray) and 0 < source.max() <= _LARGEST[is_image]:
         _refuse(
             kind,
