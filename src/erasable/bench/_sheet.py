@@ -96,7 +96,7 @@ class Sheet:
             yield f"{note}\n"
 
     def csv(self) -> str:
-        """Return one line per figure, in the units of its column, unrounded: percent holds percent."""
+        """Return one line per figure, unrounded, in the unit of its column."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         names = ["table", self.header[0], "figure", "mean", "spread", "count", "floor", "beside"]
