@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from adversary.attempts import attempt
 
+from adversary.attempts import attempt
 from erasable import SPMClassifier
 
 rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from erasable._extras import require_diffusion
 from erasable.models._audit import audit
-from erasable.models._audit_report import Audit
+from erasable.models._audit_report import Audit, Verdict
 from erasable.models._convert import convert
 from erasable.models._copies import KnownCopy, Purged
 from erasable.models._knn import KNNClassifier
@@ -42,6 +42,7 @@ __all__ = [
     "SPMGenerator",
     "SemiParametric",
     "Source",
+    "Verdict",
     "Votes",
     "audit",
     "convert",

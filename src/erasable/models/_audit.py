@@ -23,12 +23,13 @@ from erasable.memory import (
     copy_with_kept,
 )
 from erasable.models._audit_disk import compare_saved, describe_copies
-from erasable.models._audit_report import FORMAT, Audit, Verdict
-from erasable.models._audit_request import Reach, Request, reach_of, resolve_request
+from erasable.models._audit_report import FORMAT, LIMITS, Audit, Verdict
+from erasable.models._audit_request import Request, reach_of_request, resolve_request
 from erasable.models._audit_views import Compared, Views, compare_kept, laid_out
 from erasable.models._canonical import canonical_digest
+from erasable.models._level import Reach
 from erasable.models._memory_classifier import MemoryClassifier
-from erasable.models._provenance import ATTRIBUTE
+from erasable.models._provenance import ATTRIBUTE, provenance_of
 from erasable.typing import Float32s
 
 _PROBES = 64
@@ -41,13 +42,15 @@ def audit(
     groups: Any = None,
     classes: Any = None,
     queries: Any = None,
+    simulate: bool = False,
     missing_ok: bool = False,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
-    """Check that a model is, or would be, what it is without some rows; it is not changed.
+    """Check that rows are gone from a model, or simulate removing them; the model is not changed.
 
-    Rows that are named and live are forgotten in a copy of the memory, as `forget` does it. Then a
-    memory is built anew from the stored embeddings of the other rows, in another order, as if the
+    A row that is named and live is ``still there``, and the audit ends. With ``simulate`` it is
+    forgotten in a copy of the memory, as `forget` does it, and the copy is audited. A memory is
+    built anew from the stored embeddings of the other rows, in another order, as if the
     named rows had never been there, and both are compared: canonical state byte for byte, digest,
     everything that is kept of rows, and the answers of every view bit for bit. Rows that were
     forgotten before need not be named: without names, the model as it stands is compared with one
@@ -62,6 +65,7 @@ def audit(
         classes: Labels; all their rows.
         queries: Inputs to ask both; embeddings of stored rows if not given, among them those of the
             named ones.
+        simulate: Audit what the model would be without the rows that are still there.
         missing_ok: Skip names that nothing is known of instead of raising.
         on_step: Called with each step before it is taken.
 
@@ -76,7 +80,9 @@ def audit(
         >>> from erasable import SPMClassifier
         >>> model = SPMClassifier("identity").remember([[0.0], [1.0], [5.0]], ["a", "a", "b"])
         >>> print(str(audit(model, ids=[1])).splitlines()[0])
-        exact: verified
+        still there: 1 row was not forgotten
+        >>> print(str(audit(model, ids=[1], simulate=True)).splitlines()[0])
+        exact: verified for a copy; the model itself still holds these rows
     """
     if not isinstance(model, MemoryClassifier):
         raise ArgumentError(f"Expected a classifier with a memory, but got {type(model).__name__}.")
@@ -88,9 +94,10 @@ def audit(
     if queries is not None:
         batches = list(model._embeddings(model._check_inputs(queries, reset=False)))
     digest = model.weights_digest
-    reach = reach_of(model, request, digest)
+    reach = reach_of_request(model, request, digest)
     work = _Work(model, request, digest, on_step or (lambda _: None))
-    work.run(batches)
+    if simulate or not request.selection.ids:
+        work.run(batches)
     return _report(work, reach, start)
 
 
@@ -127,7 +134,7 @@ class _Work:
             if self.difference is not None:
                 return
         self.not_verified += _same_inputs(self.subject)
-        self.not_verified += describe_copies(self.model, self.request.forgotten_ids)
+        self.not_verified += describe_copies(self.model, list(self.request.selection.forgotten_ids))
 
     def _table(self) -> Difference | None:
         return check_rows(self.subject.live) or check_grid(self.subject.live)
@@ -232,8 +239,8 @@ def _same_inputs(memory: Memory) -> list[str]:
 
 
 def _report(work: _Work, reach: Reach, start: float) -> Audit:
-    request, model = work.request, work.model
-    is_failed = work.difference is not None
+    selection, model = work.request.selection, work.model
+    sources = provenance_of(model.network_, digest=work.digest).sources
     digests: list[str | None] = [None, None]
     if work.rebuilt is not None:
         memories = (work.subject, work.rebuilt)
@@ -241,12 +248,14 @@ def _report(work: _Work, reach: Reach, start: float) -> Audit:
     return Audit(
         format=FORMAT,
         time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        verdict=Verdict.FAILED if is_failed else Verdict(f"{reach.level}_verified"),
+        verdict=_verdict(work, reach),
         level=reach.level,
         basis=reach.basis,
-        forgotten=len(request.selection.ids),
-        forgotten_before=request.forgotten_before,
-        not_found=request.not_found,
+        is_named=work.request.is_named,
+        live=len(selection.ids),
+        simulated=bool(selection.ids) and work.rebuilt is not None,
+        forgotten_before=selection.already_forgotten,
+        not_found=selection.unknown,
         rows=0 if work.rebuilt is None else len(work.rebuilt),
         canonical_digest=digests[0],
         rebuilt_digest=digests[1],
@@ -256,8 +265,22 @@ def _report(work: _Work, reach: Reach, start: float) -> Audit:
         kept=tuple(work.compared.kept),
         queries=work.queries,
         largest_difference=work.compared.largest,
-        sources=reach.sources,
+        sources=tuple(f"{s.name} ({s.basis})" for s in sources),
         first_difference=work.difference,
-        not_verified=(*reach.not_verified, *work.not_verified),
+        not_verified=(*map(_learnt, reach.reasons), *work.not_verified, *LIMITS),
         seconds=time.perf_counter() - start,
     )
+
+
+def _verdict(work: _Work, reach: Reach) -> Verdict:
+    if work.difference is not None:
+        return Verdict.FAILED
+    if work.request.selection.ids and work.rebuilt is None:
+        return Verdict.STILL_THERE
+    if reach.level is None:
+        return Verdict.NOTHING_FOUND
+    return Verdict(f"{reach.level}_verified")
+
+
+def _learnt(reason: str) -> str:
+    return f"{reason}. It is measured only by retraining without them or by membership attacks."

@@ -199,7 +199,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                     self.note_copy("checkpoint", self.checkpoint)
                 places = class_indices(labels, known)
                 self.history_ = self._learn(inputs, places, config, known, judge)
-                provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
+                seen = None if groups is None else [row.groups for row in trial.get(row_ids)]
+                provenance = provenance.plus(
+                    record_rows("rows of fit", row_ids, contents, groups=seen, labels=labels)
+                )
             self._record(provenance)
             features = self._embed(inputs)
             require_on_grid(features, Grid(self.grid_bits))
