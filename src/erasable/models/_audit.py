@@ -23,7 +23,7 @@ from erasable.memory import (
     copy_with_kept,
 )
 from erasable.models._audit_disk import compare_saved, describe_copies
-from erasable.models._audit_report import FORMAT, LIMITS, Audit, Verdict
+from erasable.models._audit_report import FORMAT, Audit, Verdict
 from erasable.models._audit_request import Request, reach_of_request, resolve_request
 from erasable.models._audit_views import Compared, Views, compare_kept, laid_out
 from erasable.models._canonical import canonical_digest
@@ -82,7 +82,7 @@ def audit(
         >>> print(str(audit(model, ids=[1])).splitlines()[0])
         still there: 1 row was not forgotten
         >>> print(str(audit(model, ids=[1], simulate=True)).splitlines()[0])
-        exact: verified for a copy; the model itself still holds these rows
+        simulated: exact, verified for a copy; the model still holds these rows
     """
     if not isinstance(model, MemoryClassifier):
         raise ArgumentError(f"Expected a classifier with a memory, but got {type(model).__name__}.")
@@ -267,7 +267,7 @@ def _report(work: _Work, reach: Reach, start: float) -> Audit:
         largest_difference=work.compared.largest,
         sources=tuple(f"{s.name} ({s.basis})" for s in sources),
         first_difference=work.difference,
-        not_verified=(*map(_learnt, reach.reasons), *work.not_verified, *LIMITS),
+        not_verified=(*map(_learnt, reach.reasons), *work.not_verified),
         seconds=time.perf_counter() - start,
     )
 

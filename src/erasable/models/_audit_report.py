@@ -70,6 +70,7 @@ class Audit:
         first_difference: Where the states differ first.
         not_verified: What the audit could not verify, one sentence each.
         seconds: How long it took.
+        limits: What no audit can see.
     """
 
     format: str
@@ -95,6 +96,7 @@ class Audit:
     first_difference: Difference | None
     not_verified: tuple[str, ...]
     seconds: float
+    limits: tuple[str, ...] = LIMITS
 
     @property
     def is_verified(self) -> bool:
@@ -112,6 +114,7 @@ class Audit:
     def __str__(self) -> str:
         lines = [_headline(self), *(f"  {line}" for line in _details(self))]
         lines += [f"not verified: {sentence}" for sentence in self.not_verified]
+        lines += [f"cannot be seen: {sentence}" for sentence in self.limits]
         return "\n".join(lines)
 
 
@@ -125,7 +128,7 @@ def _headline(audit: Audit) -> str:
         return "nothing found: nothing is known of what was named"
     rows = "these rows" if audit.is_named else "forgotten rows"
     if audit.simulated:
-        return f"{audit.level}: verified for a copy; the model itself still holds these rows"
+        return f"simulated: {audit.level}, verified for a copy; the model still holds these rows"
     if audit.verdict is Verdict.EXACT_VERIFIED:
         return "exact: verified"
     return (
