@@ -8,6 +8,7 @@ from erasable.models._audit import audit
 from erasable.models._audit_report import Audit, Verdict
 from erasable.models._convert import convert
 from erasable.models._copies import KnownCopy, Purged
+from erasable.models._holding import HeldRow, Holding, Remainder, holding
 from erasable.models._knn import KNNClassifier
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
@@ -31,6 +32,8 @@ __all__ = [
     "PRESETS",
     "Audit",
     "ForgetPlan",
+    "HeldRow",
+    "Holding",
     "KNNClassifier",
     "KnownCopy",
     "Layer",
@@ -38,6 +41,7 @@ __all__ = [
     "PatchVotes",
     "Provenance",
     "Purged",
+    "Remainder",
     "SPMClassifier",
     "SPMGenerator",
     "SemiParametric",
@@ -47,6 +51,7 @@ __all__ = [
     "audit",
     "convert",
     "declare",
+    "holding",
     "load",
     "preset",
     "provenance_of",
