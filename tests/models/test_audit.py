@@ -852,6 +852,17 @@ def test_a_forget_that_is_not_saved_yet_is_told(tmp_path):
     assert audit(model, ids=names(3)).not_verified == ()
 
 
+def test_a_row_stored_again_under_its_id_is_not_a_difference_to_the_file(tmp_path):
+    model = remembering()
+    model.save(tmp_path / "model")
+    model.forget(ids=names(1))
+    X, _ = blobs(1)
+    model.remember(X, ["another label"], ids=names(1), reinstate=True)
+    found = audit(model)
+    assert found.verdict == "exact_verified"
+    assert "still holds 1 rows" in found.not_verified[0]
+
+
 def test_what_else_lies_in_the_file_is_told(tmp_path):
     model = saved(tmp_path)
     change(tmp_path, "INSERT INTO unswept VALUES (1)")
