@@ -74,7 +74,7 @@ class GeneratorLaws(DeletionLaws):
         subject.forget(**selectors)
 
     def state(self, subject):
-        names = repr(subject.known_).encode()
+        names = repr(subject.numbers_.names).encode()
         rows = b"".join(subject.memory.canonical_state())
         return bytes.fromhex(subject.weights_digest) + names + rows
 
@@ -125,12 +125,12 @@ class TestPermuted(GeneratorLaws):
     def state(self, subject):
         """Return rows and weights. A class that comes back has no name, so names are no state."""
         live = {(type(label), label) for label in subject.memory.classes}
-        named = {(type(name), name) for name in subject.known_ if name is not None}
+        named = {(type(name), name) for name in subject.numbers_.names if name is not None}
         assert named <= live
         rows = b"".join(subject.memory.canonical_state())
         return bytes.fromhex(subject.weights_digest) + rows
 
     def test_classes_of_the_rows_have_names(self):
         model = self.build([ToyRow("a", "cat", (0.0,) * 4), ToyRow("b", 1, (1.0,) * 4)])
-        assert [name for name in model.known_ if name is not None] == [1, "cat"]
-        assert len(model.known_) == len(self.known)
+        assert [name for name in model.numbers_.names if name is not None] == [1, "cat"]
+        assert len(model.numbers_.names) == len(self.known)

@@ -67,9 +67,6 @@ class MemoryModel(NetworkModel):
         """
         return {}, {}
 
-    def _name_classes(self, new: Sequence[Label]) -> None:
-        """Name classes that had no rows before, where the weights know classes by name, too."""
-
     def _prune(self) -> None:
         """Drop what is left of classes that have no rows any more."""
 
@@ -115,7 +112,7 @@ class MemoryModel(NetworkModel):
             kept_ids = at_places(kept, ids)
             self._require_ids(kept_ids)
             if kept:
-                before = {(type(label), label) for label in self.memory_.classes}
+                self._prune()  # before a class that is gone may come back
                 self.memory_.add(
                     self._embed(inputs.take(kept), ids=kept_ids),
                     at_places(kept, labels),
@@ -124,8 +121,6 @@ class MemoryModel(NetworkModel):
                     contents=at_places(kept, contents),
                     reinstate=reinstate,
                 )
-                now = self.memory_.classes
-                self._name_classes([one for one in now if (type(one), one) not in before])
         return self
 
     # -- forgetting ------------------------------------------------------------------------------
