@@ -16,7 +16,7 @@ from erasable.models._class_numbers import ClassNumbers
 from erasable.models._saving import _config
 
 LATER = "wxyz"
-SECRET = "a-class-of-one-person"
+NAMED = "a-class-of-one-person"
 
 
 def images(count, seed=0):
@@ -98,23 +98,23 @@ def files(folder):
 def test_a_class_that_was_never_trained_leaves_no_trace(labels, tmp_path):
     model = copy.deepcopy(STARTS[labels])
     model.forget(classes=["d"])
-    model.remember(images(1, seed=5), [SECRET], ids=["one"])
+    model.remember(images(1, seed=5), [NAMED], ids=["one"])
     model.save(tmp_path / "model")
     drawn(model)
-    assert traces(model, SECRET)
-    assert any(SECRET.encode() in content for content in files(tmp_path).values())
-    model.forget(classes=[SECRET])
+    assert traces(model, NAMED)
+    assert any(NAMED.encode() in content for content in files(tmp_path).values())
+    model.forget(classes=[NAMED])
     model.save(tmp_path / "model")
     drawn(model)
-    assert not traces(model, SECRET)
-    assert not any(SECRET.encode() in content for content in files(tmp_path).values())
+    assert not traces(model, NAMED)
+    assert not any(NAMED.encode() in content for content in files(tmp_path).values())
 
 
 @pytest.mark.parametrize("labels", list(STARTS))
 def test_a_class_that_only_classes_names_leaves_no_trace(labels):
     model = SPMGenerator(channels=(4,), layers=1, steps=0, labels=labels, random_state=0)
-    model.fit(images(2), ["a", "b"], classes=["a", SECRET, "b"])
-    assert not traces(model, SECRET)
+    model.fit(images(2), ["a", "b"], classes=["a", NAMED, "b"])
+    assert not traces(model, NAMED)
     assert model._class_count == (0 if labels == "none" else 3)
 
 

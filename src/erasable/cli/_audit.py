@@ -13,7 +13,6 @@ from erasable.cli._common import (
     Ids,
     ModelPath,
     emit,
-    load_classifier,
     readings,
     require_file,
     resolve,
@@ -55,15 +54,15 @@ def audit(
     """
     from erasable.data import read_arrays
     from erasable.files import write_atomically
-    from erasable.models import Verdict
+    from erasable.models import Verdict, load
     from erasable.models import audit as audit_model
 
     require_file(out)
     inputs = None if queries is None else read_arrays(queries).X
-    classifier = load_classifier(model)
+    loaded = load(model)
     found = audit_model(
-        classifier,
-        **_named(classifier.memory, ids, groups, classes),
+        loaded,
+        **_named(loaded.memory, ids, groups, classes),
         queries=inputs,
         simulate=simulate,
         missing_ok=missing_ok,

@@ -11,7 +11,7 @@ from erasable.store import EmbeddingCache, ModelDirectory, StoredRows, read_stor
 from erasable.typing import RowId
 
 if TYPE_CHECKING:
-    from erasable.models._memory_classifier import MemoryClassifier
+    from erasable.models._memory_model import MemoryModel
 
 _FILE = "in the file"
 
@@ -99,7 +99,7 @@ def _behind(memory: Memory, stored: StoredRows, place: Place) -> list[str]:
     return [f"the copy in {place.path}: {text}" for text, holds in sentences.items() if holds]
 
 
-def describe_copies(model: "MemoryClassifier", forgotten: Sequence[RowId]) -> list[str]:
+def describe_copies(model: "MemoryModel", forgotten: Sequence[RowId]) -> list[str]:
     """Say what lies outside the model, one sentence each.
 
     Args:

@@ -65,6 +65,7 @@ class Audit:
         views: Ways of reading the memory whose answers were compared.
         kept: What the model keeps of its rows besides their sums, and was compared.
         queries: Number of queries that were answered.
+        images: Number of images that were drawn, by a generator.
         largest_difference: The largest difference between log probabilities; 0 is bit for bit.
         sources: What the weights were trained on, as far as is known.
         first_difference: Where the states differ first.
@@ -91,6 +92,7 @@ class Audit:
     views: tuple[str, ...]
     kept: tuple[str, ...]
     queries: int
+    images: int
     largest_difference: float
     sources: tuple[str, ...]
     first_difference: Difference | None
@@ -150,7 +152,8 @@ def _details(audit: Audit) -> list[str]:
     if audit.views:
         rounding = f"within {audit.largest_difference:.1e}, and bit for bit once loaded afresh"
         equal = rounding if audit.largest_difference else "equal bit for bit"
-        lines += [f"answers          {equal}: {', '.join(audit.views)}; {audit.queries} queries"]
+        asked = f"{audit.images} images" if audit.images else f"{audit.queries} queries"
+        lines += [f"answers          {equal}: {', '.join(audit.views)}; {asked}"]
     elif audit.is_verified:
         lines += ["answers          none: no row is left"]
     return [*lines, f"weights          {_weights(audit)}"]
