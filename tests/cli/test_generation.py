@@ -229,7 +229,7 @@ def test_what_only_classifiers_do_is_refused(run, model, tmp_path, verb):
 def test_a_generator_is_audited(run, model):
     code, out, _ = run("audit", model, "--class", "1", "--simulate")
     assert code == 0
-    assert out.startswith("memory: verified for a copy")
+    assert out.startswith("simulated: memory, verified for a copy")
     assert "drawings, drawings by a stand-in, votes; 10 images" in out
     code, out, _ = run("audit", model, "--class", "1")
     assert (code, out.splitlines()[0][:11]) == (1, "still there")
