@@ -20,6 +20,7 @@ from erasable.memory import (
     kept,
 )
 from erasable.models._audit_answers import Answers, Compared
+from erasable.models._class_numbers import ClassNumbers
 from erasable.typing import Label
 from erasable.weights import load_weights, weights_of
 
@@ -54,11 +55,13 @@ class Drawings(Answers):
         model: The generator.
         classes: Classes to draw from their own rows.
         emptied: Classes to draw from the rows of another one.
+        numbers: The generator's numbers of classes, as they were when the audit began.
     """
 
     model: "SPMGenerator"
     classes: list[Label]
     emptied: list[Label]
+    numbers: ClassNumbers
 
     @classmethod
     def of(cls, model: "SPMGenerator", memory: Memory, selection: Selection) -> Self:
@@ -78,11 +81,12 @@ class Drawings(Answers):
         others = [s for s in sums.order.tolist() if s in staying - set(losing)]
         chosen = [*losing, *_spread(others, _CLASSES - len(losing))]
         emptied = _spread([s for s in sums.order.tolist() if s in leaving - staying], _EMPTIED)
-        return cls(model, *([sums.label_at(s) for s in slots] for slots in (chosen, emptied)))
+        classes, gone = ([sums.label_at(slot) for slot in slots] for slots in (chosen, emptied))
+        return cls(model, classes, gone, model.numbers_)
 
     def check(self) -> Difference | None:
         """Return a change of the numbers of classes that this library did not make."""
-        numbers, count = self.model.numbers_, self.model._class_count
+        numbers, count = self.numbers, self.model._class_count
         where = "numbers of classes"
         if len(numbers.names) != count:
             found, expected = f"{len(numbers.names)} of them", f"{count} embeddings"
@@ -130,7 +134,7 @@ class Drawings(Answers):
     def _reading(self, rows: Readable) -> "SPMGenerator":
         twin = copy.copy(self.model)
         twin.memory_ = rows.live  # type: ignore[assignment]  # to read, rows are enough
-        twin.verbose = 0
+        twin.numbers_, twin.verbose = self.numbers, 0
         return twin
 
     def _built_anew(self, rows: LiveRows) -> "SPMGenerator":
@@ -138,7 +142,7 @@ class Drawings(Answers):
         model = self.model
         anew = type(model)(**{**model.get_params(deep=False), "verbose": 0})
         anew.input_shape_ = model.input_shape_
-        anew._start(0, Marks(), known=model.numbers_.names, classes=model._class_count)
+        anew._start(0, Marks(), known=self.numbers.names, classes=model._class_count)
         load_weights(anew.network_.to(model.network_.device), weights_of(model.network_))
         anew.memory_ = rows  # type: ignore[assignment]  # to read, rows are enough
         return anew
