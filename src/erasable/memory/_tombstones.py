@@ -5,7 +5,7 @@ from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
 from erasable.memory._keyring import keys_folder
 from erasable.memory._keys import encode_key
-from erasable.memory._marks import CONTENT, GROUP, ID, Marks
+from erasable.memory._marks import CONTENT, GROUP, ID, Marks, Tombstone
 from erasable.typing import Group, RowId, Units
 
 
@@ -21,14 +21,16 @@ class Tombstones:
         self._grid = grid
         self.marks = marks
 
-    def bury(self, row_id: RowId, content: bytes | None, units: Units) -> None:
+    def bury(
+        self, row_id: RowId, content: bytes | None, units: Units, tombstone: Tombstone
+    ) -> None:
         """Mark a row as forgotten."""
-        self.marks.add(ID, encode_key(row_id).encode())
-        self.marks.add(CONTENT, self._content(content, units))
+        self.marks.add(ID, encode_key(row_id).encode(), tombstone)
+        self.marks.add(CONTENT, self._content(content, units), tombstone)
 
-    def bury_group(self, group: Group) -> None:
+    def bury_group(self, group: Group, tombstone: Tombstone) -> None:
         """Mark a group as forgotten whole."""
-        self.marks.add(GROUP, encode_key(group).encode())
+        self.marks.add(GROUP, encode_key(group).encode(), tombstone)
 
     def lift(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Unmark a row; marks of its groups stay, for the group's other rows."""
@@ -38,6 +40,18 @@ class Tombstones:
     def has_id(self, row_id: RowId) -> bool:
         """Tell whether a row of this id was forgotten."""
         return self.marks.has(ID, encode_key(row_id).encode())
+
+    def has_group(self, group: Group) -> bool:
+        """Tell whether a group was forgotten."""
+        return self.marks.has(GROUP, encode_key(group).encode())
+
+    def of_id(self, row_id: RowId) -> Tombstone | None:
+        """Return what is known of when a row of this id was forgotten."""
+        return self.marks.tombstone(ID, encode_key(row_id).encode())
+
+    def of_group(self, group: Group) -> Tombstone | None:
+        """Return what is known of when a group was forgotten."""
+        return self.marks.tombstone(GROUP, encode_key(group).encode())
 
     def knows(self, row_id: RowId, content: bytes) -> bool:
         """Tell whether a row of this id or this content was forgotten."""
@@ -66,7 +80,7 @@ class Tombstones:
         return (
             (rows.ids is not None and self.has_id(rows.ids[position]))
             or self.marks.has(CONTENT, content)
-            or any(self.marks.has(GROUP, encode_key(g).encode()) for g in rows.groups[position])
+            or any(map(self.has_group, rows.groups[position]))
         )
 
     def _content(self, content: bytes | None, units: Units) -> bytes:

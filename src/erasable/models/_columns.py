@@ -3,6 +3,7 @@
 from typing import Any
 
 from erasable.errors import ArgumentError, listing
+from erasable.memory import Memory
 
 _ASK = "Pass ids= with one name per row."
 
@@ -52,6 +53,19 @@ def in_order(X: Any, **columns: Any) -> tuple[Any, ...]:
         values if _index_of(values) is None else _in_order(name, values, first, order)
         for name, values in columns.items()
     )
+
+
+def selectors(memory: Memory, *, ids: Any, groups: Any, classes: Any) -> dict[str, Any]:
+    """Return what a request names, as arguments of ``memory.select``.
+
+    Raises:
+        ArgumentError: If one is a table, or an index that only numbers the rows of its table.
+    """
+    return {
+        "ids": require_names("ids", ids, counted=memory.next_id),
+        "groups": require_names("groups", groups),
+        "classes": require_names("classes", classes),
+    }
 
 
 def require_names(name: str, values: Any, *, counted: int = 0) -> Any:
