@@ -1,6 +1,7 @@
 """Rows that a model reads at prediction time, and that can be taken out again."""
 
 from erasable.memory._class_graph import ClassGraph
+from erasable.memory._contents import content_parts, contents_of, has_forms
 from erasable.memory._difference import (
     Difference,
     canonical_order,
@@ -76,11 +77,14 @@ __all__ = [
     "compare_memories",
     "compare_moments",
     "compare_rows",
+    "content_parts",
+    "contents_of",
     "copy_with_kept",
     "decode_key",
     "encode_key",
     "encode_row",
     "first_unequal",
+    "has_forms",
     "kept",
     "keyring",
     "keys_folder",

@@ -302,7 +302,7 @@ class MemoryModel(NetworkModel):
         labels = as_labels(y)
         if len(labels) != len(inputs):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
-        return inputs, labels, inputs.digests
+        return inputs, labels, inputs.contents
 
     def _require_ids(self, ids: Sequence[RowId] | None) -> None:
         if self.embedding_cache is not None and ids is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from erasable.errors import StateError, listing
-from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, encode_key
+from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, content_parts, encode_key
 from erasable.store import Basis
 from erasable.typing import Group, Label, RowId
 from erasable.weights import weights_digest, weights_of
@@ -47,7 +47,7 @@ class Source:
         if self.marks is None or self.marks.missing_keys:
             return True
         has_id = self.marks.has(ID, encode_key(row_id).encode())
-        return has_id or (content is not None and self.marks.has(CONTENT, content))
+        return has_id or (content is not None and self.marks.has_content(content))
 
     def may_hold_group(self, group: Group) -> bool:
         """Tell whether a row of a group may have been among the data, live now or gone."""
@@ -120,8 +120,8 @@ def record_rows(
     ):
         for value in values:
             marks.add(kind, encode_key(value).encode())
-    for content in contents:
-        marks.add(CONTENT, content)
+    for part in {part for content in contents for part in content_parts(content)}:
+        marks.add(CONTENT, part)
     return Source("recorded", name, marks, covers)
 
 

@@ -1,0 +1,86 @@
+"""Attempts to bring an input back in another form, and to find what should have gone."""
+
+from pathlib import Path
+
+import numpy as np
+from adversary.attempts import attempt, outcome
+
+from erasable import SPMClassifier
+
+rng = np.random.default_rng(0)
+IMAGES = rng.integers(0, 256, (12, 6, 5, 3), dtype=np.uint8)
+LABELS = ["a", "b"] * 6
+IDS = [f"image-{row}" for row in range(12)]
+SMALL = {"encoder_options": {"widths": [4], "dim": 8}, "random_state": 0, "batch_size": 8}
+
+
+def _comes_back_as(form: np.ndarray) -> str:
+    """Forget a picture, and remember a form of it under another id."""
+    model = SPMClassifier(**SMALL).remember(IMAGES, LABELS, ids=IDS)
+    model.forget(ids=IDS[:1])
+    return outcome(lambda: model.remember(form[:1], ["a"], ids=["again"]) and "accepted")
+
+
+@attempt(
+    "Remember a forgotten picture in half precision under another id",
+    before="accepted",
+    now="refused",
+)
+def a_picture_in_half_precision(folder: Path) -> str:
+    return _comes_back_as((IMAGES / 255).astype(np.float16))
+
+
+@attempt(
+    "Remember a forgotten picture of bytes as numbers from 0 to 255 under another id",
+    before="accepted",
+    now="refused",
+)
+def a_picture_as_numbers_up_to_255(folder: Path) -> str:
+    return _comes_back_as(IMAGES.astype(np.float64))
+
+
+@attempt(
+    "Remember a forgotten picture with channels first, in half precision and in Fortran order",
+    before="accepted",
+    now="refused",
+)
+def a_picture_in_another_layout(folder: Path) -> str:
+    halves = (IMAGES.transpose(0, 3, 1, 2) / 255).astype(np.float16)
+    return _comes_back_as(np.asfortranarray(halves))
+
+
+@attempt(
+    "Forget a picture in colour, and fit again on pictures that are flattened pixel after pixel",
+    before="accepted",
+    now="refused",
+)
+def a_picture_flattened(folder: Path) -> str:
+    model = SPMClassifier(epochs=0, encoder="auto", random_state=0).fit(IMAGES, LABELS, ids=IDS)
+    model.forget(ids=IDS[:1])
+    ids = [f"again-{row}" for row in range(12)]
+    return outcome(lambda: model.fit(IMAGES.reshape(12, -1), LABELS, ids=ids) and "accepted")
+
+
+@attempt(
+    "Forget a feature vector, and remember it in half precision under another id",
+    before="accepted",
+    now="refused",
+)
+def a_vector_in_half_precision(folder: Path) -> str:
+    vectors = np.random.default_rng(1).normal(size=(12, 32)).astype(np.float32)
+    model = SPMClassifier("identity").remember(vectors, LABELS, ids=IDS)
+    model.forget(ids=IDS[:1])
+    halves = vectors[:1].astype(np.float16)
+    return outcome(lambda: model.remember(halves, ["a"], ids=["again"]) and "accepted")
+
+
+@attempt(
+    "Train an encoder on bytes, remember one of them in half precision under another id, forget it",
+    before="exact",
+    now="memory",
+)
+def a_trained_picture_in_half_precision(folder: Path) -> str:
+    trained = SPMClassifier(**SMALL, epochs=1).fit(IMAGES, LABELS, ids=IDS)
+    model = SPMClassifier(trained.encoder_)
+    model.remember((IMAGES[:2] / 255).astype(np.float16), LABELS[:2], ids=["x", "y"])
+    return str(model.forget(ids=["x"]).level)
