@@ -1,11 +1,16 @@
 """Attempts to bring an input back in another form, and to find what should have gone."""
 
+import hashlib
+import itertools
+import json
+import re
 from pathlib import Path
 
 import numpy as np
 from adversary.attempts import attempt, outcome
 
-from erasable import SPMClassifier
+from erasable import SPMClassifier, load
+from erasable.data import Dataset, Split
 
 rng = np.random.default_rng(0)
 IMAGES = rng.integers(0, 256, (12, 6, 5, 3), dtype=np.uint8)
@@ -84,3 +89,24 @@ def a_trained_picture_in_half_precision(folder: Path) -> str:
     model = SPMClassifier(trained.encoder_)
     model.remember((IMAGES[:2] / 255).astype(np.float16), LABELS[:2], ids=["x", "y"])
     return str(model.forget(ids=["x"]).level)
+
+
+@attempt(
+    "Guess two forgotten ids by the digest of all ids in the saved configuration, without keys",
+    before="2 ids found",
+    now="nothing found",
+)
+def ids_by_a_digest_without_a_key(folder: Path) -> str:
+    rows = Split(np.zeros((12, 4), np.float32), np.array(LABELS), IDS)
+    model = SPMClassifier("identity").remember(np.arange(48.0).reshape(12, 4), LABELS, ids=IDS)
+    model.data_ = Dataset("people", rows, None, "here").record()
+    model.forget(ids=IDS[:2])
+    model.save(folder / "model")
+    live = sorted(row.id for row in load(folder / "model").memory)
+    saved = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    digests = set(re.findall(rb"[0-9a-f]{64}", saved))
+    for guess in itertools.combinations([f"image-{number}" for number in range(40)], 2):
+        digest = hashlib.sha256(json.dumps(sorted([*live, *guess])).encode()).hexdigest()
+        if digest.encode() in digests:
+            return f"{len(guess)} ids found"
+    return "nothing found"

@@ -25,6 +25,9 @@ from erasable.training import Inputs
 from erasable.typing import Label, RowId
 from erasable.weights import weights_digest
 
+_DIGESTS = ("_digest", "_contents")
+"""How the names of digests end in the record of a data set."""
+
 
 class MemoryModel(NetworkModel):
     """A network that reads rows from a memory when it is used.
@@ -38,8 +41,8 @@ class MemoryModel(NetworkModel):
     places_: dict[Path, Place]
     copies_: list[Copy]
     receipts_: tuple[Receipt, ...]
-    data_: dict[str, Any] | None
     history_: list[dict[str, float]]
+    _data: dict[str, Any] | None
 
     # -- what subclasses say ---------------------------------------------------------------------
 
@@ -267,6 +270,21 @@ class MemoryModel(NetworkModel):
         self._require_fitted()
         inputs = self._check_inputs(X, reset=False)
         return self.memory_.find(self._embed(inputs), tolerance=tolerance)
+
+    @property
+    def data_(self) -> dict[str, Any] | None:
+        """Which data set the rows were read from, and how it was split, if that was recorded.
+
+        No digest of rows is kept: whoever guesses the ids of forgotten rows could check the guess
+        against a digest of all ids, without any key.
+        """
+        return self._data
+
+    @data_.setter
+    def data_(self, record: dict[str, Any] | None) -> None:
+        kept = (record or {}).items()
+        found = {name: value for name, value in kept if not name.endswith(_DIGESTS)}
+        self._data = None if record is None else found
 
     # -- copies ----------------------------------------------------------------------------------
 
