@@ -12,7 +12,7 @@ from erasable.memory._difference import (
     first_unequal,
 )
 from erasable.memory._digest import encode_row, row_lanes
-from erasable.memory._find import Match
+from erasable.memory._find import Match, NearCopy, find_copies
 from erasable.memory._gaussian import SHRINKAGE, GaussianFit, GaussianView, SecondMoments
 from erasable.memory._grid import Grid
 from erasable.memory._kept import compare_codes, compare_moments
@@ -54,6 +54,7 @@ __all__ = [
     "Marks",
     "Match",
     "Memory",
+    "NearCopy",
     "Neighbours",
     "ProductCodes",
     "PrototypesView",
@@ -83,6 +84,7 @@ __all__ = [
     "decode_key",
     "encode_key",
     "encode_row",
+    "find_copies",
     "first_unequal",
     "has_forms",
     "kept",

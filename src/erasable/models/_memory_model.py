@@ -17,7 +17,7 @@ from erasable.models._base import NetworkModel
 from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
 from erasable.models._inputs import as_labels, at_places, labels_array, listed
 from erasable.models._level import reach_of, told_for
-from erasable.models._plan import ForgetPlan, plan_forget
+from erasable.models._plan import ForgetPlan, plan_forget, require_distance
 from erasable.models._provenance import Provenance, provenance_of
 from erasable.models._saving import Place, save
 from erasable.store import COPY_KINDS, Copy, CopyKind, Outcome, Receipt
@@ -149,6 +149,7 @@ class MemoryModel(NetworkModel):
         classes: Any = ...,
         missing_ok: bool = ...,
         dry_run: Literal[True],
+        near: float | None = ...,
         request_id: str | None = ...,
     ) -> ForgetPlan: ...
 
@@ -160,6 +161,7 @@ class MemoryModel(NetworkModel):
         classes: Any = None,
         missing_ok: bool = False,
         dry_run: bool = False,
+        near: float | None = None,
         request_id: str | None = None,
     ) -> Receipt | ForgetPlan:
         """Forget from memory every row that has one of the ids, groups or classes; all or nothing.
@@ -170,6 +172,9 @@ class MemoryModel(NetworkModel):
             classes: Labels; all their rows.
             missing_ok: Skip what is not in the memory instead of raising.
             dry_run: Only tell what would happen.
+            near: With ``dry_run``, list also the rows that would stay although their embedding is
+                this near to that of a row of the request: copies under other ids. The distance is
+                relative to the length of the embedding; see `find`.
             request_id: Your name for the request; generated if not given.
 
         Returns:
@@ -177,6 +182,7 @@ class MemoryModel(NetworkModel):
             saw the rows.
         """
         self._require_fitted()
+        require_distance(near, is_dry=dry_run)
         digest = self.weights_digest
         selection = self.memory_.select(
             ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
@@ -184,7 +190,7 @@ class MemoryModel(NetworkModel):
         known = provenance_of(self.network_, digest=digest)
         reach = reach_of(known, self.memory_, selection, digest=digest)
         if dry_run:
-            return plan_forget(self.memory_, selection, reach)
+            return plan_forget(self.memory_, selection, reach, near=near)
         # First: if this is interrupted, what was removed is only encoded again.
         clear_caches(self, [*selection.ids, *selection.forgotten_ids, *selection.unknown_ids])
         tombstone = Tombstone(utc_now(), reach.level, told_for(known, digest))
