@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import numpy as np
-from adversary.attempts import attempt, outcome
 
+from adversary.attempts import attempt, outcome
 from erasable import SPMClassifier, load
 from erasable.data import Dataset, Split
 
@@ -110,3 +110,16 @@ def ids_by_a_digest_without_a_key(folder: Path) -> str:
         if digest.encode() in digests:
             return f"{len(guess)} ids found"
     return "nothing found"
+
+
+@attempt(
+    "Train on rows, forget them, and read what is left of their last batch beside the weights",
+    before="gradients of the last batch",
+    now="nothing",
+)
+def gradients_of_forgotten_rows(folder: Path) -> str:
+    vectors = np.random.default_rng(1).normal(size=(12, 4))
+    model = SPMClassifier(epochs=1, random_state=0).fit(vectors, LABELS, ids=IDS)
+    model.forget(ids=IDS[:11])
+    has_gradients = any(weight.grad is not None for weight in model.network_.parameters())
+    return "gradients of the last batch" if has_gradients else "nothing"

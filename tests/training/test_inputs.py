@@ -171,8 +171,8 @@ OF_BYTES = {
     "float64 over 255": lambda array: as_float32(array / 255),
     "times 1/255": lambda array: array.astype(np.float32) * np.float32(1 / 255),
     "float16 over 255": lambda array: (array / 255).astype(np.float16).astype(np.float32),
-    "float16, then over 255": lambda array: (
-        (array.astype(np.float16) / np.float16(255)).astype(np.float32)
+    "float16, then over 255": lambda array: (array.astype(np.float16) / np.float16(255)).astype(
+        np.float32
     ),
     "floats 0…255": lambda array: array.astype(np.float32),
     "float16 0…255": lambda array: array.astype(np.float16).astype(np.float32),

@@ -75,7 +75,7 @@ class Inputs:
 
     @cached_property
     def contents(self) -> list[bytes]:
-        """What each input is recognised by, also in another form; see `erasable.memory.contents_of`.
+        """What each input is recognised by, also in another form; see `contents_of`.
 
         The shape is left out: an image and the same image flattened are copies.
         """
