@@ -8,6 +8,7 @@ import json
 import pickle
 import sqlite3
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,6 +257,16 @@ def test_everything_kept_of_rows_is_below_a_declared_cache():
     model = made("gaussian", range(ROWS), trained=False)
     assert kept(model.memory.live)
     assert part_of(model.memory.live, "_followers") is Part.CACHE
+
+
+@pytest.mark.parametrize("declared", [HISTORY, SAVED_HISTORY], ids=["process", "disk"])
+def test_the_page_says_what_each_field_reveals(declared):
+    names = {}
+    for name, reveals in declared.items():
+        names.setdefault(reveals, []).append(f"`{name}`")
+    page = (Path(__file__).parents[2] / "docs" / "held.md").read_text()
+    for reveals, fields in names.items():
+        assert f"| {', '.join(fields)} | {reveals} |" in page
 
 
 def test_a_field_is_declared_once():
