@@ -71,7 +71,7 @@ HISTORY = {
     "ClassSums._is_in_order": _ORDER,
     "ClassSums._order": _ORDER,
     "ClassSums._slot_of": _ORDER,
-    "SPMGenerator.known_": (
+    "SPMGenerator.numbers_": (
         "For a generator that is told classes by number, which numbers are free: that there were "
         "other classes, without their names."
     ),
@@ -159,7 +159,7 @@ SAVED_HISTORY = {
         "nothing that they do not."
     ),
     "generations.revision": "How often the model was changed and saved.",
-    "known": HISTORY["SPMGenerator.known_"],
+    "known": HISTORY["SPMGenerator.numbers_"],
     "model.config": "The configuration, whose fields are listed here by themselves.",
     "model.identity": "A random name of the model, drawn at its first save.",
     "model.key_id": "Which key the model is sealed with.",
