@@ -182,6 +182,24 @@ def test_forget_takes_ids_groups_and_classes_together(model):
     assert names(40)[1] not in memory
 
 
+def test_a_dry_run_lists_copies_on_request(model):
+    first = load(model).memory.table.infos[0].id
+    document = json.loads(
+        call("forget", model, "--id", first, "--dry-run", "--near", 1000, "--json")
+    )
+    assert len(document["near"]) == len(load(model).memory) - 1
+    told = call("forget", model, "--id", first, "--dry-run", "--near", 1000)
+    assert f"{len(document['near'])} rows are near to these and would stay:" in told
+    assert "rows are near" in call("forget", model, "--id", first, "--dry-run", "--near", 0)
+
+
+def test_near_without_a_dry_run_is_refused(run, model):
+    code, _, err = run("forget", model, "--class", "a", "--near", "0.1")
+    assert code == 1
+    assert "--near only with --dry-run" in err
+    assert len(load(model).memory) == 40
+
+
 def test_a_dry_run_changes_no_byte(model):
     before = {path.name: path.read_bytes() for path in model.iterdir()}
     document = json.loads(call("forget", model, "--class", "a", "--dry-run", "--json"))

@@ -281,3 +281,34 @@ def test_a_forget_that_cannot_leave_marks_changes_nothing(monkeypatch):
     with pytest.raises(OSError, match="disk on fire"):
         memory.forget(ids=["a"])
     assert memory.digest == before
+
+
+# -- contents with digests of other forms ----------------------------------------------------------
+
+EXACT, FORM, PIXELS = b"e" * 32, b"f" * 32, b"p" * 32
+
+
+@pytest.mark.parametrize("part", [EXACT, FORM, PIXELS])
+def test_a_row_is_refused_by_any_digest_of_its_content(part):
+    memory = Memory(2)
+    memory.add([A], ["x"], ids=["a"], contents=[EXACT + FORM + PIXELS])
+    memory.forget(ids=["a"])
+    for content in (part, b"o" * 32 + part, part + b"o" * 64):
+        assert refusal(memory, [NEW], ["x"], ids=["n"], contents=[content])
+    assert memory.add([NEW], ["x"], ids=["n"], contents=[b"o" * 64]) == ["n"]
+
+
+def test_a_mark_of_an_earlier_version_is_found_by_any_digest():
+    memory = Memory(2)
+    memory.add([A], ["x"], ids=["a"], contents=[FORM])
+    memory.forget(ids=["a"])
+    assert refusal(memory, [NEW], ["x"], ids=["n"], contents=[EXACT + FORM])
+
+
+def test_a_row_that_is_back_leaves_no_digest_among_the_tombstones():
+    memory = Memory(2)
+    content = EXACT + FORM + PIXELS
+    memory.add([A], ["x"], ids=["a"], contents=[content])
+    memory.forget(ids=["a"])
+    memory.add([A], ["x"], ids=["a"], contents=[content], reinstate=True)
+    assert len(memory.tombstones.marks) == 0

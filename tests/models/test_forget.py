@@ -260,6 +260,56 @@ def test_a_dry_run_tells_no_drift_of_classes_it_leaves_alone():
     assert [label for label, _ in plan.drift] == ["a"]
 
 
+def with_copies():
+    """Return a model with rows a to e: b is near to a, c nearer, e alone, d in the same place."""
+    rows = [[3.0, 4.0], [3.0, 4.2], [3.1, 4.0], [3.0, 4.0], [-3.0, 4.0]]
+    return SPMClassifier("identity").remember(np.array(rows), list("xyxyx"), ids=list("abcde"))
+
+
+def test_a_dry_run_lists_rows_that_are_near_and_would_stay():
+    plan = with_copies().forget(ids=["a"], dry_run=True, near=0.05)
+    assert [(copy.id, copy.of) for copy in plan.near] == [("d", "a"), ("c", "a"), ("b", "a")]
+    assert [copy.relative for copy in plan.near] == pytest.approx([0, 0.02, 0.04], abs=1e-4)
+
+
+def test_a_dry_run_does_not_list_rows_that_it_names():
+    plan = with_copies().forget(ids=["a", "d"], dry_run=True, near=0.03)
+    assert [(copy.id, copy.of) for copy in plan.near] == [("c", "a")]
+
+
+def test_a_dry_run_lists_each_row_once_by_the_nearest_that_is_named():
+    plan = with_copies().forget(ids=["a", "b"], dry_run=True, near=0.05)
+    assert [(copy.id, copy.of) for copy in plan.near] == [("d", "a"), ("c", "a")]
+
+
+def test_a_dry_run_lists_no_copies_unless_asked():
+    assert with_copies().forget(ids=["a"], dry_run=True).near is None
+    assert with_copies().forget(ids=["e"], dry_run=True, near=0.05).near == ()
+
+
+@pytest.mark.parametrize("near", [-0.1, float("nan"), float("inf"), True, "0.1"])
+def test_near_is_a_distance(near):
+    with pytest.raises(ArgumentError, match="near to be a number of 0 or more"):
+        with_copies().forget(ids=["a"], dry_run=True, near=near)
+
+
+def test_near_needs_a_dry_run():
+    model = with_copies()
+    with pytest.raises(ArgumentError, match="near only with dry_run=True"):
+        model.forget(ids=["a"], near=0.05)
+    assert len(model.memory) == 5
+
+
+def test_copies_are_found_among_more_rows_than_are_compared_at_once(monkeypatch):
+    from erasable.memory import _find
+
+    expected = with_copies().forget(classes=["x"], dry_run=True, near=0.05).near
+    monkeypatch.setattr(_find, "_QUERIES", 1)
+    monkeypatch.setattr(_find, "_CHUNK", 2)
+    assert with_copies().forget(classes=["x"], dry_run=True, near=0.05).near == expected
+    assert [(copy.id, copy.of) for copy in expected] == [("d", "a"), ("b", "a")]
+
+
 def test_a_dry_run_of_something_unknown_is_refused():
     with pytest.raises(RowIdError, match="'nobody'"):
         fitted().forget(ids=["nobody"], dry_run=True)

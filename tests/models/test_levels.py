@@ -9,7 +9,8 @@ from torch import nn
 
 from erasable import ParametricClassifier, SPMClassifier, declare, load
 from erasable.encoders import build_encoder
-from erasable.models import Provenance, provenance_of
+from erasable.models import Provenance, Source, provenance_of
+from erasable.models._provenance import record_rows
 from models.toys import TINY, blobs, fitted, forget_keys, names, own_network, remembering
 
 
@@ -314,3 +315,29 @@ def test_weights_written_behind_torchs_back_are_of_unknown_origin():
     next(model.network_.parameters()).data.add_(1)
     receipt = model.forget(ids=names(1))
     assert (receipt.level, receipt.basis) == ("memory", "unknown")
+
+
+# -- rows that earlier versions stored -------------------------------------------------------------
+
+STORED, OTHER = b"s" * 32, b"o" * 32
+
+
+@pytest.mark.parametrize(
+    ("on_record", "content", "expected"),
+    [
+        pytest.param([OTHER * 2], STORED * 2, False, id="both of this version"),
+        pytest.param([OTHER + STORED], STORED * 2, True, id="another form of it is on record"),
+        pytest.param([OTHER * 2], STORED, True, id="a stored one has no forms: it may be"),
+        pytest.param([], STORED, True, id="nobody can tell by one form"),
+    ],
+)
+def test_a_row_without_forms_may_be_on_record_in_another_one(on_record, content, expected):
+    source = record_rows("rows", ["a"], on_record, groups=None, labels=["x"])
+    assert source.may_hold("b", content) is expected
+
+
+def test_a_record_of_an_earlier_version_is_asked_as_that_version_did():
+    marks = record_rows("rows", ["a"], [OTHER], groups=None, labels=["x"]).marks
+    old = Source("recorded", "rows", marks, frozenset({"id", "content"}))
+    assert not old.may_hold("b", STORED)
+    assert old.may_hold("b", STORED + OTHER)

@@ -1,11 +1,12 @@
 """Inputs of networks: bytes and files stay as they are until they are asked for."""
 
+import hashlib
 import tracemalloc
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
@@ -13,8 +14,9 @@ from PIL import Image
 from erasable import KNNClassifier, ParametricClassifier, SPMClassifier
 from erasable.data import LazyImages
 from erasable.errors import ArgumentError
+from erasable.memory import content_parts
+from erasable.models._inputs import as_float32
 from erasable.training import Inputs, as_images
-from erasable.training._inputs import content_digests
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8)
@@ -32,6 +34,7 @@ class Decoded:
         self._array = array
         self.shape = array.shape
         self.largest = 0
+        self.read = 0
 
     def __len__(self):
         return len(self._array)
@@ -40,12 +43,19 @@ class Decoded:
         assert isinstance(index, slice) or index.dtype == np.int64
         found = self._array[index].copy()
         self.largest = max(self.largest, len(found))
+        self.read += len(found)
         return found
 
 
 def floats(array):
     """Return bytes as the numbers that a network sees, all at once."""
     return as_images(array.astype(np.float32) / np.float32(255))
+
+
+def slow_digests(numbers):
+    """Return the digests that every version has given float32 numbers."""
+    rows = [row.astype("<f4").tobytes() for row in np.ascontiguousarray(numbers)]
+    return [hashlib.sha256(b"erasable.input.1:" + row).digest() for row in rows]
 
 
 def mapped(path, array):
@@ -77,7 +87,8 @@ def test_bytes_are_the_same_numbers_as_when_converted_as_a_whole(array, data):
 
 @given(images)
 def test_digests_of_bytes_are_those_of_the_numbers(array):
-    assert Inputs(array).digests == Inputs(floats(array)).digests == content_digests(floats(array))
+    digests = slow_digests(floats(array))
+    assert Inputs(array).digests == Inputs(floats(array)).digests == digests
 
 
 @given(images, st.data())
@@ -142,7 +153,134 @@ def test_inputs_on_disk_are_read_without_a_warning(tmp_path, dtype):
 @pytest.mark.parametrize("count", [511, 512, 513, 1025])
 def test_digests_do_not_depend_on_how_many_are_read_at_once(count):
     array = np.random.default_rng(1).integers(0, 256, (count, 3), dtype=np.uint8)
-    assert Inputs(array).digests == content_digests(floats(array))
+    assert Inputs(array).digests == slow_digests(floats(array))
+    assert Inputs(array).contents == [Inputs(row[None]).contents[0] for row in array]
+
+
+# -- the same input in another form ---------------------------------------------------------------
+
+
+def same(one, other):
+    """Tell for each row whether two forms are recognised as the same input."""
+    contents = zip(Inputs(one).contents, Inputs(other).contents, strict=True)
+    return [bool(set(content_parts(a)) & set(content_parts(b))) for a, b in contents]
+
+
+OF_BYTES = {
+    "float32 over 255": lambda array: array.astype(np.float32) / np.float32(255),
+    "float64 over 255": lambda array: as_float32(array / 255),
+    "times 1/255": lambda array: array.astype(np.float32) * np.float32(1 / 255),
+    "float16 over 255": lambda array: (array / 255).astype(np.float16).astype(np.float32),
+    "float16, then over 255": lambda array: (array.astype(np.float16) / np.float16(255)).astype(
+        np.float32
+    ),
+    "floats 0…255": lambda array: array.astype(np.float32),
+    "float16 0…255": lambda array: array.astype(np.float16).astype(np.float32),
+    "whole numbers": lambda array: as_float32(array.astype(np.int64)),
+}
+LAYOUTS = {
+    "as it was": lambda array: array,
+    "channels first": lambda array: as_images(array),
+    "Fortran order": lambda array: np.asfortranarray(array),
+    "flattened pixel after pixel": lambda array: array.reshape(len(array), -1),
+    "flattened plane after plane": lambda array: as_images(array).reshape(len(array), -1),
+}
+pictures = hnp.arrays(
+    np.uint8,
+    st.one_of(
+        st.tuples(st.integers(1, 3), st.just(5), st.just(4), st.sampled_from([1, 3, 4])),
+        st.tuples(st.integers(1, 3), st.just(6), st.just(5)),
+    ),
+    elements=st.one_of(st.integers(0, 255), st.integers(0, 1), st.sampled_from([0, 255])),
+)
+
+
+@given(pictures, st.sampled_from(sorted(OF_BYTES)), st.sampled_from(sorted(LAYOUTS)))
+@settings(max_examples=200)
+def test_a_picture_is_recognised_in_every_harmless_form(array, form, layout):
+    other = LAYOUTS[layout](OF_BYTES[form](array))
+    assert all(same(array, as_images(other)))
+
+
+@given(array=pictures, layout=st.sampled_from(sorted(LAYOUTS)))
+def test_bytes_are_recognised_in_every_layout(array, layout):
+    assert all(same(array, LAYOUTS[layout](array)))
+
+
+def test_every_byte_in_half_precision_is_nearest_to_itself():
+    levels = np.arange(256, dtype=np.float64)
+    for halves in ((levels / 255).astype(np.float16), levels.astype(np.float16) / np.float16(255)):
+        moved = np.abs(halves.astype(np.float32) * np.float32(255) - levels)
+        assert (moved <= levels * 2.0**-11 + 1e-4).all()
+
+
+@given(pictures, st.data())
+def test_another_picture_is_never_taken_for_it(array, data):
+    other = array.copy()
+    row = data.draw(st.integers(0, len(array) - 1))
+    place = data.draw(st.integers(0, other[row].size - 1))
+    value = other[row].reshape(-1)[place]
+    other[row].reshape(-1)[place] = data.draw(st.integers(2, 255).filter(lambda v: v != value))
+    found = same(array, other)
+    assert not found[row]
+    assert all(found[:row] + found[row + 1 :])
+
+
+normalised = hnp.arrays(
+    np.float32,
+    st.one_of(st.just((2, 3, 4, 4)), st.just((2, 30))),
+    elements=st.floats(-8, 8, width=32),
+)
+
+
+@given(normalised)
+def test_numbers_are_recognised_in_half_precision(array):
+    is_small = np.abs(array.reshape(2, -1)).max(axis=1) < 2.0**-14
+    halves = array.astype(np.float16).astype(np.float32)
+    assert all(np.array(same(array, halves)) | is_small)
+
+
+@given(normalised)
+def test_images_of_numbers_are_recognised_when_flattened(array):
+    if array.ndim == 4:
+        assert all(same(array, array.transpose(0, 2, 3, 1).reshape(2, -1)))
+        assert all(same(array, array.reshape(2, -1)))
+
+
+@given(normalised)
+def test_numbers_that_differ_by_more_than_half_precision_are_others(array):
+    other = array.copy()
+    other.reshape(2, -1)[:, 7] += 1.0
+    is_other = (other != array).reshape(2, -1).any(axis=1)
+    assert not any(np.array(same(array, other)) & is_other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param([0.0] * 14 + [1.0], [0.0] * 14 + [255.0], id="too few to be a picture"),
+        pytest.param([0.30001] * 15, [0.30002] * 15, id="too few to be rounded"),
+        pytest.param([5013.0] * 20, [5014.0] * 20, id="whole numbers"),
+        pytest.param([70_000.5] * 20, [70_001.5] * 20, id="beyond half precision"),
+        pytest.param([1e-6] * 20, [1.01e-6] * 20, id="below half precision"),
+    ],
+)
+def test_rows_of_a_table_are_not_rounded_into_each_other(one, other):
+    assert same(np.array([one], np.float32), np.array([other], np.float32)) == [False]
+
+
+def test_what_an_earlier_version_recognised_is_recognised_in_other_forms_too():
+    old = slow_digests(floats(BYTES))
+    for form in OF_BYTES.values():
+        new = Inputs(as_images(form(BYTES))).contents
+        assert all(a in content_parts(b) for a, b in zip(old, new, strict=True))
+
+
+def test_every_picture_in_files_is_decoded_once_for_all_its_digests():
+    source = Decoded(BYTES)
+    inputs = Inputs(source)
+    inputs.contents, inputs.digests  # noqa: B018
+    assert source.read == len(BYTES)
 
 
 # -- axes -----------------------------------------------------------------------------------------

@@ -2,11 +2,17 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve, say
+from erasable.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from erasable.memory import NearCopy
+
+_SHOWN = 20
 
 
 def forget(
@@ -16,6 +22,10 @@ def forget(
     classes: Classes = None,
     missing_ok: Annotated[bool, typer.Option(help="Skip what is not in the memory.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Only tell what would happen.")] = False,
+    near: Annotated[
+        float | None,
+        typer.Option(help="With --dry-run: list rows so near to these, relative to their length."),
+    ] = None,
     request_id: Annotated[str | None, typer.Option(help="Your name for the request.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -27,20 +37,27 @@ def forget(
     Examples:
       erasable forget model --group user-42
       erasable forget model --id a17 --id a18 --dry-run
+      erasable forget model --id a17 --dry-run --near 0.05
       erasable forget model --class cat --request-id REQ-7 --json
     """
     from erasable.memory import keys_folder
     from erasable.models import load
 
+    if near is not None and not dry_run:
+        raise ArgumentError(
+            "Expected --near only with --dry-run: rows that are not named are listed, never "
+            "forgotten."
+        )
     classifier = load(model)
     chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
     if dry_run:
-        plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True)
+        plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True, near=near)
         level = "no level" if plan.level is None else f"level {plan.level} ({plan.basis})"
         lines = [f"would forget {plan.rows} rows; {level}; nothing was changed"]
         lines += plan.reasons
         lines += [f"class {label!r} would be empty" for label in plan.emptied]
         lines += [f"class {k!r}: prototype would move by {v:.2%}" for k, v in plan.drift]
+        lines += [] if plan.near is None else _near(plan.near)
         emit(asdict(plan), as_json=as_json, lines=lines)
         return
     classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
@@ -58,3 +75,14 @@ def forget(
 
     if receipt.outcome != "done":
         raise typer.Exit({"nothing found": 3, "already forgotten": 4}[receipt.outcome])
+
+
+def _near(copies: "tuple[NearCopy, ...]") -> list[str]:
+    """Say which rows stay although they are near to rows of the request."""
+    lines = [f"{len(copies)} rows are near to these and would stay:"]
+    for copy in copies[:_SHOWN]:
+        relative = "–" if copy.relative is None else f"{copy.relative:.3%}"
+        lines.append(f"  {copy.distance:.5f}  {relative:>8}  {copy.id}  (near to {copy.of})")
+    if len(copies) > _SHOWN:
+        lines.append(f"  and {len(copies) - _SHOWN} more; --json lists them all")
+    return lines

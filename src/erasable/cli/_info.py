@@ -110,8 +110,7 @@ def _split(record: dict[str, Any]) -> str:
     drawn = "its own split"
     if record["seed"] is not None:
         drawn = f"test share {record['test_share']}, seed {record['seed']}"
-    digest = str(record["train_digest"])[:16]
-    return f"{record['name']}: {record['train_rows']} training rows, {drawn}, digest {digest}"
+    return f"{record['name']}: {record['train_rows']} training rows, {drawn}"
 
 
 def _copy(copy: "KnownCopy") -> str:

@@ -1,6 +1,7 @@
 """Rows that a model reads at prediction time, and that can be taken out again."""
 
 from erasable.memory._class_graph import ClassGraph
+from erasable.memory._contents import content_parts, contents_of, has_forms
 from erasable.memory._difference import (
     Difference,
     canonical_order,
@@ -11,7 +12,7 @@ from erasable.memory._difference import (
     first_unequal,
 )
 from erasable.memory._digest import encode_row, row_lanes
-from erasable.memory._find import Match
+from erasable.memory._find import Match, NearCopy, find_copies
 from erasable.memory._gaussian import SHRINKAGE, GaussianFit, GaussianView, SecondMoments
 from erasable.memory._grid import Grid
 from erasable.memory._kept import compare_codes, compare_moments
@@ -53,6 +54,7 @@ __all__ = [
     "Marks",
     "Match",
     "Memory",
+    "NearCopy",
     "Neighbours",
     "ProductCodes",
     "PrototypesView",
@@ -76,11 +78,15 @@ __all__ = [
     "compare_memories",
     "compare_moments",
     "compare_rows",
+    "content_parts",
+    "contents_of",
     "copy_with_kept",
     "decode_key",
     "encode_key",
     "encode_row",
+    "find_copies",
     "first_unequal",
+    "has_forms",
     "kept",
     "keyring",
     "keys_folder",

@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from erasable.memory._keys import encode_key
 from erasable.memory._table import RowTable
-from erasable.typing import RowId
+from erasable.typing import Ints, RowId
 
 _CHUNK = 4096
+_QUERIES = 256
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,50 @@ class Match:
     id: RowId
     distance: float
     relative: float | None
+
+
+@dataclass(frozen=True)
+class NearCopy:
+    """A row that a request does not name, near to one that it does.
+
+    Attributes:
+        id: Id of the row.
+        of: Id of the nearest row of the request.
+        distance: Euclidean distance between the two embeddings.
+        relative: The same as a share of the length of the embedding of ``of``; None if that is 0.
+    """
+
+    id: RowId
+    of: RowId
+    distance: float
+    relative: float | None
+
+
+def find_copies(
+    table: RowTable, positions: Ints, *, tolerance: float, step: float
+) -> tuple[NearCopy, ...]:
+    """Return the other rows within ``tolerance`` of the length of some rows, nearest first.
+
+    Args:
+        table: The rows.
+        positions: Where the rows lie whose copies are sought.
+        tolerance: As for `find_near`.
+        step: The step of the grid.
+    """
+    named = [table.infos[position].id for position in positions.tolist()]
+    is_named = set(named)
+    nearest: dict[RowId, NearCopy] = {}
+    for start in range(0, len(named), _QUERIES):
+        queries = table.embeddings[positions[start : start + _QUERIES]]
+        matches = find_near(table, queries, tolerance=tolerance, step=step)
+        for of, found in zip(named[start:], matches, strict=False):
+            for match in found:
+                known = nearest.get(match.id)
+                is_nearer = known is None or match.distance < known.distance
+                if match.id not in is_named and is_nearer:
+                    nearest[match.id] = NearCopy(match.id, of, match.distance, match.relative)
+    ordered = sorted(nearest.values(), key=lambda copy: (copy.distance, encode_key(copy.id)))
+    return tuple(ordered)
 
 
 def find_near(

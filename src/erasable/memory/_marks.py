@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from erasable.memory._contents import content_parts
 from erasable.memory._keyring import keyring, mark
 
 ID = "id"
@@ -95,6 +96,10 @@ class Marks:
         """Return what is known of when a value was forgotten; None if nothing is."""
         found = [self._by_key[key_id][value] for key_id, value in self._present(kind, payload)]
         return next((tombstone for tombstone in found if tombstone is not None), None)
+
+    def has_content(self, content: bytes) -> bool:
+        """Tell whether an input is marked, in this form or another one that is recognised."""
+        return any(self.has(CONTENT, part) for part in content_parts(content))
 
     @property
     def key_ids(self) -> list[str]:

@@ -1,6 +1,7 @@
 """What a forgotten row leaves behind: marks that make it recognisable and nothing else."""
 
 from erasable.errors import StateError, listing
+from erasable.memory._contents import content_parts
 from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
 from erasable.memory._keyring import keys_folder
@@ -26,7 +27,8 @@ class Tombstones:
     ) -> None:
         """Mark a row as forgotten."""
         self.marks.add(ID, encode_key(row_id).encode(), tombstone)
-        self.marks.add(CONTENT, self._content(content, units), tombstone)
+        for part in self._parts(content, units):
+            self.marks.add(CONTENT, part, tombstone)
 
     def bury_group(self, group: Group, tombstone: Tombstone) -> None:
         """Mark a group as forgotten whole."""
@@ -35,7 +37,8 @@ class Tombstones:
     def lift(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Unmark a row; marks of its groups stay, for the group's other rows."""
         self.marks.discard(ID, encode_key(row_id).encode())
-        self.marks.discard(CONTENT, self._content(content, units))
+        for part in self._parts(content, units):
+            self.marks.discard(CONTENT, part)
 
     def has_id(self, row_id: RowId) -> bool:
         """Tell whether a row of this id was forgotten."""
@@ -55,7 +58,7 @@ class Tombstones:
 
     def knows(self, row_id: RowId, content: bytes) -> bool:
         """Tell whether a row of this id or this content was forgotten."""
-        return self.has_id(row_id) or self.marks.has(CONTENT, content)
+        return self.has_id(row_id) or self.marks.has_content(content)
 
     def find(self, rows: Incoming) -> list[int]:
         """Return the positions of rows that were forgotten before.
@@ -76,14 +79,14 @@ class Tombstones:
 
     def _is_forgotten(self, rows: Incoming, position: int) -> bool:
         units = self._grid.units(rows.embeddings[position])
-        content = self._content(rows.contents[position], units)
+        parts = self._parts(rows.contents[position], units)
         return (
             (rows.ids is not None and self.has_id(rows.ids[position]))
-            or self.marks.has(CONTENT, content)
+            or any(self.marks.has(CONTENT, part) for part in parts)
             or any(map(self.has_group, rows.groups[position]))
         )
 
-    def _content(self, content: bytes | None, units: Units) -> bytes:
+    def _parts(self, content: bytes | None, units: Units) -> tuple[bytes, ...]:
         if content is not None:
-            return content
-        return b"embedding" + units.tobytes()
+            return content_parts(content)
+        return (b"embedding" + units.tobytes(),)

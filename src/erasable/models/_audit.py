@@ -10,7 +10,6 @@ import numpy as np
 
 from erasable.errors import ArgumentError
 from erasable.memory import (
-    CONTENT,
     Difference,
     Memory,
     Record,
@@ -224,7 +223,7 @@ def _same_inputs(memory: Memory) -> list[str]:
     if not len(marks):
         return []
     contents = [info.content for info in memory.table.infos]
-    count = sum(c is not None and marks.has(CONTENT, c) for c in contents)
+    count = sum(c is not None and marks.has_content(c) for c in contents)
     if not count:
         return []
     return [

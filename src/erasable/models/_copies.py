@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from erasable.errors import StateError, listing
-from erasable.memory import CONTENT, encode_key, keys_folder
+from erasable.memory import encode_key, keys_folder
 from erasable.store import EmbeddingCache
 from erasable.typing import RowId
 
@@ -92,7 +92,7 @@ def forgotten_entries(model: "MemoryModel") -> dict[Path, int]:
     marks = model.memory.tombstones.marks
     there = [folder for folder in _cache_folders(model) if folder.exists()]
     return {
-        folder: EmbeddingCache(folder).count_forgotten(lambda content: marks.has(CONTENT, content))
+        folder: EmbeddingCache(folder).count_forgotten(lambda content: marks.has_content(content))
         for folder in there
     }
 
@@ -116,7 +116,7 @@ def purge(model: "MemoryModel") -> Purged:
             "against what was forgotten. Put the key files back."
         )
     removed = sum(
-        EmbeddingCache(folder).sweep(lambda content: marks.has(CONTENT, content))
+        EmbeddingCache(folder).sweep(lambda content: marks.has_content(content))
         for folder in _cache_folders(model)
     )
     left = [copy for copy in known_copies(model) if copy.kind in ("checkpoint", "report")]

@@ -74,7 +74,7 @@ def embed_unforgotten(
     tombstones = model.memory.tombstones
     if ids is None or model.embedding_cache is None or tombstones.marks.missing_keys:
         return model._embed(inputs)  # without the keys nobody can tell what was forgotten
-    rows = zip(ids, inputs.digests, strict=True)
+    rows = zip(ids, inputs.contents, strict=True)
     is_gone = np.array([tombstones.knows(*row) for row in rows], bool)
     kept, gone = np.flatnonzero(~is_gone), np.flatnonzero(is_gone)
     if not len(gone):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError
 from erasable.fusion import Attention, Reduction
-from erasable.memory import Grid, Marks, Memory, Readable, plain
+from erasable.memory import Grid, Marks, Memory, Readable, content_parts, plain
 from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._columns import in_order, named_rows
@@ -198,8 +198,12 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         return is_instance_wise and len(self.memory_) > 1
 
     def _predict_others(self, X: Any, contents: list[bytes]) -> npt.NDArray[Any]:
-        held = {info.content: info.id for info in self.memory_.table.infos}
-        own = [held.get(content) for content in contents]
+        infos = self.memory_.table.infos
+        held = {part: i.id for i in infos if i.content for part in content_parts(i.content)}
+        own = [
+            next((held[part] for part in content_parts(content) if part in held), None)
+            for content in contents
+        ]
         best = self.predict_log_proba(X, exclude_ids=own).argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes_[best]
         return labels

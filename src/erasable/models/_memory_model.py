@@ -19,13 +19,16 @@ from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copie
 from erasable.models._input_kind import InputKind
 from erasable.models._inputs import as_labels, at_places, labels_array, listed
 from erasable.models._level import reach_of, told_for
-from erasable.models._plan import ForgetPlan, plan_forget
+from erasable.models._plan import ForgetPlan, plan_forget, require_distance
 from erasable.models._provenance import Provenance, provenance_of
 from erasable.models._saving import Place, save
 from erasable.store import COPY_KINDS, Copy, CopyKind, Outcome, Receipt
 from erasable.training import Inputs
 from erasable.typing import Label, RowId
 from erasable.weights import weights_digest
+
+_DIGESTS = ("_digest", "_contents")
+"""How the names of digests end in the record of a data set."""
 
 
 class MemoryModel(NetworkModel):
@@ -40,8 +43,8 @@ class MemoryModel(NetworkModel):
     places_: dict[Path, Place]
     copies_: list[Copy]
     receipts_: tuple[Receipt, ...]
-    data_: dict[str, Any] | None
     history_: list[dict[str, float]]
+    _data: dict[str, Any] | None
 
     # -- what subclasses say ---------------------------------------------------------------------
 
@@ -155,6 +158,7 @@ class MemoryModel(NetworkModel):
         classes: Any = ...,
         missing_ok: bool = ...,
         dry_run: Literal[True],
+        near: float | None = ...,
         request_id: str | None = ...,
     ) -> ForgetPlan: ...
 
@@ -166,6 +170,7 @@ class MemoryModel(NetworkModel):
         classes: Any = None,
         missing_ok: bool = False,
         dry_run: bool = False,
+        near: float | None = None,
         request_id: str | None = None,
     ) -> Receipt | ForgetPlan:
         """Forget from memory every row that has one of the ids, groups or classes; all or nothing.
@@ -176,6 +181,9 @@ class MemoryModel(NetworkModel):
             classes: Labels; all their rows.
             missing_ok: Skip what is not in the memory instead of raising.
             dry_run: Only tell what would happen.
+            near: With ``dry_run``, list also the rows that would stay although their embedding is
+                this near to that of a row of the request: copies under other ids. The distance is
+                relative to the length of the embedding; see `find`.
             request_id: Your name for the request; generated if not given.
 
         Returns:
@@ -183,6 +191,7 @@ class MemoryModel(NetworkModel):
             saw the rows.
         """
         self._require_fitted()
+        require_distance(near, is_dry=dry_run)
         digest = self.weights_digest
         selection = self.memory_.select(
             **selectors(self.memory_, ids=ids, groups=groups, classes=classes),
@@ -191,7 +200,7 @@ class MemoryModel(NetworkModel):
         known = provenance_of(self.network_, digest=digest)
         reach = reach_of(known, self.memory_, selection, digest=digest)
         if dry_run:
-            return plan_forget(self.memory_, selection, reach)
+            return plan_forget(self.memory_, selection, reach, near=near)
         # First: if this is interrupted, what was removed is only encoded again.
         clear_caches(self, [*selection.ids, *selection.forgotten_ids, *selection.unknown_ids])
         tombstone = Tombstone(utc_now(), reach.level, told_for(known, digest))
@@ -278,6 +287,21 @@ class MemoryModel(NetworkModel):
         inputs = self._check_inputs(X, reset=False)
         return self.memory_.find(self._embed(inputs), tolerance=tolerance)
 
+    @property
+    def data_(self) -> dict[str, Any] | None:
+        """Which data set the rows were read from, and how it was split, if that was recorded.
+
+        No digest of rows is kept: whoever guesses the ids of forgotten rows could check the guess
+        against a digest of all ids, without any key.
+        """
+        return self._data
+
+    @data_.setter
+    def data_(self, record: dict[str, Any] | None) -> None:
+        kept = (record or {}).items()
+        found = {name: value for name, value in kept if not name.endswith(_DIGESTS)}
+        self._data = None if record is None else found
+
     # -- copies ----------------------------------------------------------------------------------
 
     def note_copy(self, kind: CopyKind, path: str | Path) -> None:
@@ -312,7 +336,7 @@ class MemoryModel(NetworkModel):
         labels = as_labels(y)
         if len(labels) != len(inputs):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
-        return inputs, labels, inputs.digests
+        return inputs, labels, inputs.contents
 
     def _require_ids(self, ids: Sequence[RowId] | None) -> None:
         if self.embedding_cache is not None and ids is None:

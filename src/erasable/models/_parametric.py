@@ -95,7 +95,7 @@ class ParametricClassifier(NetworkClassifier):
                 objective = CrossEntropy(label_smoothing=self.label_smoothing)
                 places = class_indices(labels, self._labels)
                 self.history_ = self._train(objective, inputs, places, config)
-                ids, contents = list(range(len(inputs))), inputs.digests
+                ids, contents = list(range(len(inputs))), inputs.contents
                 seen = record_rows("rows of fit", ids, contents, groups=None, labels=labels)
                 provenance = provenance.plus(seen)
             self._record(provenance)

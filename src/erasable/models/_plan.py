@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from erasable.memory import Memory, Selection, sort_labels
+from erasable.errors import ArgumentError
+from erasable.memory import Memory, NearCopy, Selection, find_copies, plain, sort_labels
 from erasable.models._level import Reach
 from erasable.store import Basis, Level
 from erasable.typing import Label
@@ -24,6 +25,8 @@ class ForgetPlan:
         already_forgotten: How many of the ids and groups were forgotten before.
         unknown: How many of the ids, groups and classes nothing is known of.
         reasons: Why the level is not ``exact``, one sentence each.
+        near: Rows that stay although they are near to a row of the request, nearest first; None if
+            nobody asked.
     """
 
     rows: int
@@ -34,10 +37,37 @@ class ForgetPlan:
     already_forgotten: int = 0
     unknown: int = 0
     reasons: tuple[str, ...] = ()
+    near: tuple[NearCopy, ...] | None = None
 
 
-def plan_forget(memory: Memory, selection: Selection, reach: Reach) -> ForgetPlan:
-    """Tell what dropping a selection from a memory would do, without doing it."""
+def require_distance(near: float | None, *, is_dry: bool) -> None:
+    """Refuse a distance that nothing is looked for within.
+
+    Raises:
+        ArgumentError: If it is no number of 0 or more, or the request is not a dry run.
+    """
+    if near is None:
+        return
+    if not is_dry:
+        raise ArgumentError(
+            "Expected near only with dry_run=True: rows that are not named are listed, never "
+            "forgotten."
+        )
+    if type(plain(near)) not in (int, float) or not 0 <= near < np.inf:
+        raise ArgumentError(f"Expected near to be a number of 0 or more, but got {near!r}.")
+
+
+def plan_forget(
+    memory: Memory, selection: Selection, reach: Reach, *, near: float | None = None
+) -> ForgetPlan:
+    """Tell what dropping a selection from a memory would do, without doing it.
+
+    Args:
+        memory: The memory.
+        selection: The rows.
+        reach: How far forgetting them reaches.
+        near: Largest distance of rows to list that are near to these, relative to their lengths.
+    """
     table, sums = memory.table, memory.sums
     positions = memory.positions(selection.ids)
     slots = table.slots[positions]
@@ -63,4 +93,7 @@ def plan_forget(memory: Memory, selection: Selection, reach: Reach) -> ForgetPla
         selection.already_forgotten,
         selection.unknown,
         reach.reasons,
+        None
+        if near is None
+        else find_copies(table, positions, tolerance=near, step=memory.grid.step),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from erasable.errors import StateError, listing
-from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, encode_key
+from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, content_parts, encode_key, has_forms
 from erasable.store import Basis
 from erasable.typing import Group, Label, RowId
 from erasable.weights import weights_digest, weights_of
@@ -47,7 +47,9 @@ class Source:
         if self.marks is None or self.marks.missing_keys:
             return True
         has_id = self.marks.has(ID, encode_key(row_id).encode())
-        return has_id or (content is not None and self.marks.has(CONTENT, content))
+        if has_id or content is None:
+            return has_id
+        return self.marks.has_content(content) or (self._knows_forms and not has_forms(content))
 
     def may_hold_group(self, group: Group) -> bool:
         """Tell whether a row of a group may have been among the data, live now or gone."""
@@ -65,6 +67,14 @@ class Source:
     def can_tell(self) -> bool:
         """Whether rows can be recognised in the record."""
         return self.marks is not None and not self.marks.missing_keys
+
+    @property
+    def _knows_forms(self) -> bool:
+        """Whether inputs are on record in all their forms: since classes are, they are, too.
+
+        A row that an earlier version stored is known in one form; another may be on record.
+        """
+        return CLASS in self.covers
 
     def _may_hold_any(self, kind: str, value: Label) -> bool:
         if self.basis == "declared":
@@ -120,8 +130,8 @@ def record_rows(
     ):
         for value in values:
             marks.add(kind, encode_key(value).encode())
-    for content in contents:
-        marks.add(CONTENT, content)
+    for part in {part for content in contents for part in content_parts(content)}:
+        marks.add(CONTENT, part)
     return Source("recorded", name, marks, covers)
 
 

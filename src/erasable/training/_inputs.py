@@ -1,6 +1,5 @@
 """Inputs as a network reads them: float32, converted when they are asked for."""
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,10 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from erasable.memory._contents import SIZE, contents_of
 from erasable.typing import Ints
 
 _CHANNELS = (1, 3, 4)
-_CHUNK = 2**20  # numbers that are held at once
+_CHUNK = 2**18  # numbers that are held at once
 
 
 @final
@@ -74,16 +74,28 @@ class Inputs:
         return Inputs(_Part(self._source, chosen))
 
     @cached_property
-    def digests(self) -> list[bytes]:
-        """A digest per input of exactly what the network sees, so that copies are recognised.
+    def contents(self) -> list[bytes]:
+        """What each input is recognised by, also in another form; see `contents_of`.
 
         The shape is left out: an image and the same image flattened are copies.
         """
         found: list[bytes] = []
         size = max(1, _CHUNK // max(1, math.prod(self.shape[1:])))
         for start in range(0, len(self), size):
-            found += content_digests(self[start : start + size].numpy())
+            part = np.asarray(self._source[start : start + size])
+            if self.is_bytes:
+                levels = as_images(part)
+                numbers = levels.astype(np.float32, "C")
+                numbers /= np.float32(255)
+                found += contents_of(numbers, levels=levels)
+            else:
+                found += contents_of(part)
         return found
+
+    @property
+    def digests(self) -> list[bytes]:
+        """A digest per input of exactly the numbers that the network sees."""
+        return [content[:SIZE] for content in self.contents]
 
 
 def read_ahead(inputs: Inputs, batches: Iterable[Ints]) -> Iterator[tuple[Ints, Tensor]]:
@@ -137,10 +149,3 @@ def as_images(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if array.ndim == 4 and array.shape[3] in _CHANNELS and array.shape[1] not in _CHANNELS:
         return array.transpose(0, 3, 1, 2)
     return array
-
-
-def content_digests(inputs: npt.NDArray[Any]) -> list[bytes]:
-    """Return a digest per input (n, …) of its float32 numbers."""
-    head = b"erasable.input.1:"
-    rows = np.ascontiguousarray(inputs, "<f4").reshape(len(inputs), -1) + np.float32(0)
-    return [hashlib.sha256(head + row.tobytes()).digest() for row in rows]

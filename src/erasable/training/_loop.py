@@ -80,6 +80,7 @@ def train(
                 saved.save(network, optimizer, Progress(epoch + 1, history, seconds))
     if not all(parameter.isfinite().all() for parameter in network.parameters()):
         raise StateError("Expected finite weights, but training has diverged. Use a smaller rate.")
+    network.zero_grad()  # a gradient tells of the rows of the last batch
     network.eval()
     return history
 

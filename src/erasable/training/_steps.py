@@ -187,6 +187,7 @@ def train_steps(
                 saved.save(network, optimizer, done, average=mean)
             start = stop
     network.load_state_dict(mean.state_dict())
+    network.zero_grad()  # a gradient tells of the rows of the last batch
     network.eval()
     return history
 
