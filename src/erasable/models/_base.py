@@ -162,11 +162,13 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
             is_blank: Leave out published weights, because others are loaded anyway.
         """
         given = self._own_encoder()
+        # Before it is tried for the size of its embeddings: encoding must not have changed it.
+        known = provenance_of(given) if isinstance(given, nn.Module) else None
         encoder = build_encoder(
             given, self.input_shape_, options=self.encoder_options, seed=seed, is_blank=is_blank
         )
-        if isinstance(given, nn.Module):
-            return encoder, provenance_of(given)
+        if known is not None:
+            return encoder, known
         if is_blank:
             return encoder, Provenance()
         if encoder.public_source is not None:
