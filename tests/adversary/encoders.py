@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from adversary.attempts import attempt, outcome
 from erasable import KNNClassifier, SPMClassifier, convert, declare, load
-from erasable.encoders import MLP, Identity, build_encoder, cut, register_encoder
+from erasable.encoders import MLP, Identity, SmallCNN, build_encoder, cut, register_encoder
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(24, 4)).astype(np.float32)
@@ -732,3 +732,91 @@ def choose_k_and_fit_again(folder: Path) -> str:
     model.tune(X[12:], Y[12:], ks=[1, 3, 5])
     model.fit(X, Y, ids=IDS)
     return level(model, IDS[20])
+
+
+# -- around the encoder ----------------------------------------------------------------------------
+
+
+@attempt(
+    "Register a hook where encoder and normalisation are put together",
+    before="exact",
+    now="memory",
+)
+def hook_what_encodes_and_normalises(folder: Path) -> str:
+    model = SPMClassifier("identity").remember(X[:3], Y[:3], ids=IDS[:3])
+    model.network_.embedder.register_forward_hook(lambda module, inputs, out: out - out.mean(0))
+    return level(model.remember(X[3:], Y[3:], ids=IDS[3:]))
+
+
+@attempt(
+    "Remember rows in a mode of torch that changes every operation",
+    before="exact",
+    now="memory",
+)
+def act_on_all_operations(folder: Path) -> str:
+    class Centring(torch.overrides.TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            found = func(*args, **(kwargs or {}))
+            is_flat = getattr(func, "__name__", "") == "flatten"
+            return found - found.mean(0) if is_flat else found
+
+    model = SPMClassifier("identity").remember(X[:3], Y[:3], ids=IDS[:3])
+    with Centring():
+        model.remember(X[3:], Y[3:], ids=IDS[3:])
+    return level(model)
+
+
+@attempt(
+    "Hide an encoder that was trained here in a list, and declare what is around it",
+    before="exact",
+    now="refused",
+)
+def declare_around_a_hidden_encoder(folder: Path) -> str:
+    class Hiding(nn.Module):
+        def __init__(self, network: nn.Module) -> None:
+            super().__init__()
+            self.networks = [network]
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.networks[0](inputs)  # type: ignore[no-any-return]
+
+    network = Hiding(trained().encoder_)
+    return outcome(lambda: word(declare(network, "a public source")))
+
+
+@attempt(
+    "Mix rows in batches larger than any trial would use, and keep nothing",
+    before="exact",
+    now="memory",
+)
+def mix_large_batches(folder: Path) -> str:
+    class Large(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            encoded: Tensor = self.layer(inputs)
+            return encoded - encoded.mean(0) if len(inputs) > 20 else encoded
+
+    return word(declare(Large(), "a public source"))
+
+
+@attempt(
+    "Hide a layer of one of this library's encoders behind an attribute of its class",
+    before="exact",
+    now="refused",
+)
+def hide_a_layer_behind_the_class(folder: Path) -> str:
+    class Centring(nn.Module):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return inputs - inputs.mean(0)
+
+    images = rng.random((24, 4, 4)).astype(np.float32)
+    SmallCNN.output = Centring()
+    try:
+        return outcome(lambda: level(SPMClassifier("small_cnn").remember(images, Y, ids=IDS)))
+    finally:
+        del SmallCNN.output

@@ -20,7 +20,7 @@ from erasable.encoders import DRAWN_ENCODERS, Encoder, build_encoder
 from erasable.errors import ArgumentError
 from erasable.memory import plain
 from erasable.models._inputs import as_float32, is_lazy
-from erasable.models._provenance import Provenance, attach, declared, provenance_of
+from erasable.models._provenance import Provenance, attach, declared, provenance_of, recorded
 from erasable.training import Inputs, Objective, TrainingConfig, as_images, train
 from erasable.typing import Label
 
@@ -173,7 +173,8 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
             return encoder, Provenance()
         if encoder.public_source is not None:
             return encoder, declared(encoder.public_source)
-        return encoder, Provenance() if given in DRAWN_ENCODERS else provenance_of(encoder)
+        is_drawn = given in DRAWN_ENCODERS and recorded(encoder) is None
+        return encoder, Provenance() if is_drawn else provenance_of(encoder)
 
     def _train(
         self,

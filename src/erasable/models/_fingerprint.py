@@ -54,6 +54,20 @@ def fingerprint(network: nn.Module, *, has_code: bool = True) -> str:
     return reader.digest.hexdigest()
 
 
+def held_tensors(network: nn.Module) -> dict[str, Tensor]:
+    """Return the tensors and arrays that a network holds where torch does not look.
+
+    Raises:
+        UnreadableError: If it holds something whose state cannot be read.
+    """
+    reader = _Reader(network, has_code=False)
+    try:
+        reader.module(network)
+    except RecursionError:
+        raise UnreadableError("values nested too deeply to be read") from None
+    return {f"hidden tensor {place}": one for place, one in enumerate(reader.tensors)}
+
+
 @final
 class _Reader:
     """Feed values to a digest, each object once."""
@@ -63,6 +77,7 @@ class _Reader:
         self._has_code = has_code
         tensors = (*network.parameters(), *network.buffers())
         self._weights = {id(tensor) for tensor in tensors}  # their digest is kept beside
+        self.tensors: list[Tensor] = []
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # an id is only an object's own while the object lives
 
@@ -106,6 +121,7 @@ class _Reader:
         self._say(f"{tensor.dtype} {tuple(tensor.shape)}")
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
             raise UnreadableError(f"a tensor of the layout {tensor.layout}")
+        self.tensors.append(tensor)
         flat = tensor.detach().cpu().contiguous().flatten()
         self.digest.update(flat.view(torch.uint8).numpy().data)
 
@@ -115,6 +131,8 @@ class _Reader:
             self._items(array.tolist())
         else:
             self.digest.update(np.ascontiguousarray(array).tobytes())
+            if array.dtype.kind == "f" and array.ndim:
+                self.tensors.append(torch.from_numpy(np.array(array, np.float64)))
 
     def _container(self, value: Any) -> None:
         if isinstance(value, dict):

@@ -19,7 +19,7 @@ from erasable.models._embedding import cached_embeddings, embed_unforgotten, emb
 from erasable.models._inputs import as_ids
 from erasable.models._memory_model import MemoryModel
 from erasable.models._networks import SPMNetwork, embedding_norm
-from erasable.models._probe import examined, rest_of
+from erasable.models._probe import examined, is_alone_as_in_batch, rest_of
 from erasable.models._provenance import (
     UNKNOWN,
     Provenance,
@@ -127,7 +127,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             self._record(provenance)
             is_frozen = not self.history_
             encoded = self._embed(inputs, ids=row_ids if is_frozen else None)
-            self._settle()
+            self._settle(inputs, encoded)
             self.memory_.add(
                 encoded,
                 labels,
@@ -253,8 +253,10 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             known = known.joined(UNKNOWN)  # nobody vouched for this network
         self._record(examined(self, known))
 
-    def _settle(self) -> None:
+    def _settle(self, inputs: Inputs, encoded: npt.NDArray[Any]) -> None:
         known = provenance_of(self.network_)
+        if not is_alone_as_in_batch(self.network_, inputs, encoded):
+            known = known.joined(UNKNOWN)
         if known != recorded(self.network_):
             self._record(known)
 

@@ -76,8 +76,8 @@ class MemoryModel(NetworkModel):
     def _readmit(self, config: dict[str, Any]) -> None:
         """Examine a network that was given to `load`, by what was saved of the one before."""
 
-    def _settle(self) -> None:
-        """Note for good if the network is not, after rows were encoded, what its record is of."""
+    def _settle(self, inputs: Inputs, encoded: npt.NDArray[Any]) -> None:
+        """Note for good if rows were not encoded by what the record is of, each by itself."""
 
     # -- remembering -----------------------------------------------------------------------------
 
@@ -125,15 +125,16 @@ class MemoryModel(NetworkModel):
                 rows = inputs.take(kept)
                 if is_new:
                     self._examine(rows)
+                encoded = self._embed(rows, ids=kept_ids)
+                self._settle(rows, encoded)
                 self.memory_.add(
-                    self._embed(rows, ids=kept_ids),
+                    encoded,
                     at_places(kept, labels),
                     ids=kept_ids,
                     groups=at_places(kept, groups),
                     contents=at_places(kept, contents),
                     reinstate=reinstate,
                 )
-                self._settle()
         return self
 
     # -- forgetting ------------------------------------------------------------------------------

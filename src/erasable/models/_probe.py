@@ -2,8 +2,10 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -42,6 +44,10 @@ def examined(model: Examined, known: Provenance, rows: Inputs | None = None) -> 
         ArgumentError: If the encoder is not a function of one input, and nobody accepted that.
     """
     encoder = model.network_.encoder
+    if type(encoder).is_relational:
+        # Rows are encoded together with others: only a readout that encodes the others again when
+        # a row goes, as the set encoders of this library do, could be exact.
+        return known.joined(UNKNOWN)
     reason = probe(encoder, model.input_shape_, rows) if needs_probe(encoder) else None
     if reason is None:
         return known
@@ -70,8 +76,6 @@ def probe(encoder: Encoder, input_shape: tuple[int, ...], rows: Inputs | None = 
         input_shape: Shape of one input.
         rows: Rows at hand, of which the first are tried, too; drawn ones are tried in any case.
     """
-    if type(encoder).is_relational:
-        return None
     with evaluating(encoder), torch.random.fork_rng(devices=[]):
         try:
             return _tried(encoder, input_shape, rows)
@@ -93,6 +97,32 @@ def _tried(encoder: Encoder, input_shape: tuple[int, ...], rows: Inputs | None) 
     if held(encoder) != before:
         return "encoding changes what it holds: its weights, buffers, attributes or what they share"
     return None
+
+
+def is_alone_as_in_batch(network: SPMNetwork, inputs: Inputs, encoded: npt.NDArray[Any]) -> bool:
+    """Tell whether rows that were encoded for the memory come out alike alone; a few are tried.
+
+    Args:
+        network: The network.
+        inputs: Inputs of the rows.
+        encoded: What was encoded of them, normalised, (rows, dim).
+    """
+    if not needs_probe(network.encoder):
+        return True
+    for place in sorted({0, len(inputs) // 2, len(inputs) - 1}):
+        alone = torch.cat(
+            list(
+                evaluate(
+                    network.embedder,
+                    inputs.take([place]),
+                    is_precise=network.encoder.is_precise,
+                )
+            )
+        )
+        found = torch.from_numpy(np.asarray(encoded[place : place + 1]))
+        if not _agree(found.double(), alone.double()):
+            return False
+    return True
 
 
 def rest_of(encoder: Encoder) -> str | None:
@@ -117,14 +147,15 @@ def _mixes(encoder: Encoder, rows: Tensor, drawn: Tensor) -> str | None:
     alone = torch.cat([_encoded(encoder, row[None]) for row in rows])
     for batch, places in _batches(encoder, rows, drawn):
         found = _encoded(encoder, batch)[places]
-        allowed = _TOLERANCE * alone.abs().flatten(1).amax(1) + 1e-6
-        differs = (found - alone).abs().flatten(1).amax(1)
-        if found.shape != alone.shape or not bool((differs <= allowed).all()):
-            return (
-                "it encodes a row alone and in a batch of others differently, by up to "
-                f"{float(differs.max()):.2g}"
-            )
+        if not _agree(found, alone):
+            return "it encodes a row alone and in a batch of others differently"
     return None
+
+
+def _agree(found: Tensor, alone: Tensor) -> bool:
+    """Tell whether embeddings (rows, dim) agree to rounding."""
+    allowed = _TOLERANCE * alone.abs().amax(1) + 1e-6
+    return bool(((found - alone).abs().amax(1) <= allowed).all())
 
 
 def _batches(encoder: Encoder, rows: Tensor, drawn: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

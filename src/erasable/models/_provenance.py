@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError, listing
 from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, encode_key
-from erasable.models._fingerprint import UnreadableError, fingerprint
+from erasable.models._fingerprint import UnreadableError, fingerprint, held_tensors
 from erasable.models._overlap import is_row_of, names_data
 from erasable.models._stateless import RECORD, surroundings, unknown_parts
 from erasable.store import Basis
@@ -156,19 +156,25 @@ def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenanc
         network: The network.
         digest: Digest of its present weights, if the caller has it already.
     """
-    if surroundings():
-        return UNKNOWN
+    around = surroundings()
+    if around:
+        return _unknown(around[0])
     found = vars(network).get(ATTRIBUTE)
-    is_known = not any(unknown_parts(network))
+    odd = next(unknown_parts(network), None)
     if found is None:
-        return Provenance() if is_known and not weights_of(network) else UNKNOWN
+        return Provenance() if odd is None and not weights_of(network) else UNKNOWN
     provenance: Provenance
     seen, provenance, rest = found
     if seen != (digest or weights_digest(network)):
         return UNKNOWN
-    if is_known or (vouched_for(provenance) and rest is not None and rest == _rest_of(network)):
+    if odd is None or (vouched_for(provenance) and rest is not None and rest == _rest_of(network)):
         return provenance
-    return provenance.joined(UNKNOWN)
+    return provenance.joined(_unknown(odd))
+
+
+def _unknown(reason: str) -> Provenance:
+    """Return the record of an encoder that may learn by encoding."""
+    return Provenance((Source("unknown", f"an encoder that may learn: {reason}"),))
 
 
 def vouched_for(known: Provenance) -> bool:
@@ -215,7 +221,7 @@ def declare(network: nn.Module, source: str, *, overlap: bool = False) -> nn.Mod
     """
     if not isinstance(source, str) or not source.strip():
         raise ArgumentError(f"Expected the name of a source, but got {source!r}.")
-    tensors = _tensors_of(network)
+    tensors = {**_hidden_in(network), **_tensors_of(network)}
     records = [vars(module).get(ATTRIBUTE) for module in network.modules()]
     known = [one for record in records if record for one in record[1].sources]
     recorded = {one.name: one for one in known if one.basis == "recorded"}
@@ -250,6 +256,13 @@ def _tensors_of(network: nn.Module) -> dict[str, Tensor]:
             "Expected a network whose weights have their sizes, but it has lazy modules. Encode a "
             "batch first."
         ) from None
+
+
+def _hidden_in(network: nn.Module) -> dict[str, Tensor]:
+    try:
+        return held_tensors(network)
+    except UnreadableError:
+        return {}
 
 
 def _rest_of(network: nn.Module) -> str | None:

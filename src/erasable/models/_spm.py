@@ -189,6 +189,7 @@ class SPMClassifier(MemoryClassifier):
             if is_new:
                 self._examine(inputs)
             encoded = np.asarray(self._embed(inputs, ids=row_ids), np.float32)
+            self._settle(inputs, encoded)
             known = self.provenance_
             trained = self._on_embeddings(config.seed)
             self.history_ = self._train(

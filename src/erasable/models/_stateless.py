@@ -16,9 +16,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from erasable.encoders import (
     MLP,
@@ -100,6 +104,7 @@ _LAYERS: dict[type, _Check] = {
     **{getattr(nn, name): _has_statistics for name in _sizes("InstanceNorm")},
 }
 _BARE = frozenset({*vars(nn.Module()), RECORD})
+_CALLABLE = ("builtins", "abc", "torch", "typing", "typing_extensions", "erasable", "diffusers")
 _CALLS = ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _TENSORS = (Tensor, nn.Parameter, getattr(nn, "Buffer", Tensor))
@@ -135,6 +140,12 @@ def surroundings() -> list[str]:
     ]
     for owner in (torch, nn.functional, Tensor, nn.Module):
         found += [f"{owner.__name__}.{name} was replaced" for name in _replaced(owner)]
+    modes = (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())
+    found += [
+        f"the mode {type(mode).__name__} acts on all operations"
+        for mode in modes
+        if type(mode) is not DeviceContext  # of torch.set_default_device
+    ]
     return found
 
 
@@ -143,7 +154,7 @@ def unknown_parts(network: nn.Module) -> Iterator[str]:
     users = [] if _is_ours(type(network), is_users=False) else [""]
     stops = {p.model.get_submodule(p.layer) for p in network.modules() if type(p) is Cut}
     kinds: set[type] = set()
-    for name, part in network.named_modules(remove_duplicate=False):
+    for name, part in _parts(network):
         where = f"its part {name!r}" if name else "it"
         is_users = any(f"{name}.".startswith(above) for above in users)
         reasons = [*_unknown_type(part, is_users), *_put_in(part, is_stop=part in stops)]
@@ -153,6 +164,13 @@ def unknown_parts(network: nn.Module) -> Iterator[str]:
         kinds.update(type(part).__mro__[: type(part).__mro__.index(nn.Module)])
     for kind in sorted(kinds, key=lambda kind: kind.__qualname__):
         yield from (f"{kind.__qualname__}.{name} was replaced" for name in _replaced(kind))
+
+
+def _parts(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the parts of a network by name, also those that a network of ours does not register."""
+    yield from network.named_modules(remove_duplicate=False)
+    for module in vars(network).get("_unregistered", ()):
+        yield from module.named_modules(prefix="layers", remove_duplicate=False)
 
 
 def _unknown_type(part: nn.Module, is_users: bool) -> Iterator[str]:
@@ -174,10 +192,23 @@ def _put_in(part: nn.Module, *, is_stop: bool) -> Iterator[str]:
     given = [name for name in vars(part) if name not in _set_by_constructor(kind)]
     if kind is Spare or any(owner.__module__.startswith("diffusers.") for owner in kind.__mro__):
         given = [name for name in given if callable(getattr(kind, name, None))]  # hides a method
+    given += [name for name, value in vars(part).items() if _is_behaviour(name, value)]
     yield from (f"has the attribute {name!r}" for name in given)
+    own = (*part._modules, *part._parameters, *part._buffers)
+    hidden = [name for name in own if hasattr(kind, name) or name in vars(part)]
+    yield from (f"has {name!r} hidden by another one" for name in hidden)
     for name, tensor in (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)):
         if type(tensor) not in _TENSORS:
             yield f"has {name!r} of the type {type(tensor).__name__}"
+
+
+def _is_behaviour(name: str, value: Any) -> bool:
+    """Tell whether an attribute of a known part can act or hold numbers, as no setting does."""
+    if name in _BARE:
+        return False
+    package = type(value).__module__.partition(".")[0]
+    is_known = isinstance(value, type) or package in ("torch", "diffusers", "erasable")
+    return isinstance(value, (nn.Module, Tensor, np.ndarray)) or (callable(value) and not is_known)
 
 
 def _is_ours(kind: type, *, is_users: bool) -> bool:
@@ -202,7 +233,9 @@ def _is_odd(owner: Any, name: str, found: Any, folder: str) -> bool:
     if isinstance(found, property):
         found = found.fget
     if not isinstance(found, FunctionType):
-        return name in _CALLS and isinstance(owner, type)
+        if isinstance(found, (type, functools._lru_cache_wrapper)) or not callable(found):
+            return name in _CALLS and isinstance(owner, type)
+        return type(found).__module__.partition(".")[0] not in _CALLABLE
     code = found.__code__  # of a function that wraps another one, the code is the wrapper's
     if name == "forward" and owner in _LAYERS and code.co_qualname != f"{owner.__name__}.forward":
         return True
