@@ -135,12 +135,12 @@ def record_rows(
 
 def attach(network: nn.Module, provenance: Provenance) -> None:
     """Tie a record to a network, to the weights it has now, and to all else that it holds."""
-    vars(network)[ATTRIBUTE] = (weights_digest(network), provenance, _rest_of(network))
+    setattr(network, ATTRIBUTE, (weights_digest(network), provenance, _rest_of(network)))
 
 
 def recorded(network: nn.Module) -> Provenance | None:
     """Return the record that is tied to a network, whether or not it still holds."""
-    found = vars(network).get(ATTRIBUTE)
+    found = getattr(network, ATTRIBUTE, None)
     record: Provenance | None = None if found is None else found[1]
     return record
 
@@ -159,10 +159,12 @@ def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenanc
     around = surroundings()
     if around:
         return _unknown(around[0])
-    found = vars(network).get(ATTRIBUTE)
+    found = getattr(network, ATTRIBUTE, None)
     odd = next(unknown_parts(network), None)
+    if found is None and weights_of(network):
+        return UNKNOWN
     if found is None:
-        return Provenance() if odd is None and not weights_of(network) else UNKNOWN
+        return Provenance() if odd is None else _unknown(odd)
     provenance: Provenance
     seen, provenance, rest = found
     if seen != (digest or weights_digest(network)):
@@ -222,7 +224,7 @@ def declare(network: nn.Module, source: str, *, overlap: bool = False) -> nn.Mod
     if not isinstance(source, str) or not source.strip():
         raise ArgumentError(f"Expected the name of a source, but got {source!r}.")
     tensors = {**_hidden_in(network), **_tensors_of(network)}
-    records = [vars(module).get(ATTRIBUTE) for module in network.modules()]
+    records = [getattr(module, ATTRIBUTE, None) for module in network.modules()]
     known = [one for record in records if record for one in record[1].sources]
     recorded = {one.name: one for one in known if one.basis == "recorded"}
     if overlap:

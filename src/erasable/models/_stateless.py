@@ -140,7 +140,8 @@ def surroundings() -> list[str]:
     ]
     for owner in (torch, nn.functional, Tensor, nn.Module):
         found += [f"{owner.__name__}.{name} was replaced" for name in _replaced(owner)]
-    modes = (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())
+    modes: list[Any] = _get_current_dispatch_mode_stack()
+    modes += _get_current_function_mode_stack()  # type: ignore[no-untyped-call]  # of torch
     found += [
         f"the mode {type(mode).__name__} acts on all operations"
         for mode in modes
