@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from erasable.memory import Selection, keys_folder, when
 from erasable.models._level import Reach, reach_of
-from erasable.models._provenance import provenance_of
 from erasable.store import Basis, Level
 from erasable.typing import Group, Label, RowId
 
@@ -84,7 +83,7 @@ def holding(
         classes: Labels; all their rows.
     """
     memory, digest = model.memory, model.weights_digest
-    known = provenance_of(model.network_, digest=digest)
+    known = model._known(digest)
     selection = memory.select(ids=ids, groups=groups, classes=classes, missing_ok=True)
     reach = reach_of(known, memory, selection, digest=digest)
 
