@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from adversary.attempts import attempt, outcome
-from erasable import KNNClassifier, SPMClassifier, convert, declare, load
+from erasable import KNNClassifier, SPMClassifier, audit, convert, declare, load
 from erasable.encoders import MLP, Identity, SmallCNN, build_encoder, cut, register_encoder
 
 rng = np.random.default_rng(0)
@@ -687,6 +687,17 @@ def declare_the_data_at_hand(folder: Path) -> str:
     network = declare(linear(), "CIFAR-10")
     model = SPMClassifier(network).remember(X, Y, ids=ids)
     return level(model, ids[0])
+
+
+@attempt(
+    "Ask an audit for the level of all rows where the declared source is the data at hand",
+    before="exact",
+    now="memory",
+)
+def audit_the_data_at_hand(folder: Path) -> str:
+    ids = [f"cifar10/train/{place}" for place in range(24)]
+    model = SPMClassifier(declare(linear(), "CIFAR-10")).remember(X, Y, ids=ids)
+    return str(audit(model).level)
 
 
 @attempt(

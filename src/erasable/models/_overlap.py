@@ -11,12 +11,18 @@ _SHORTEST = 4  # letters of a name that may be found in another one
 
 
 def is_row_of(source: str, row_id: RowId) -> bool:
-    """Tell whether a row's id says that it is of the data set that a source names.
+    """Tell whether a row's id says that it is of the data set that a source names."""
+    name = data_of(row_id)
+    return name is not None and names_data(source, name)
+
+
+def data_of(row_id: RowId) -> str | None:
+    """Return the data set that an id names, if it does.
 
     Ids of the known data sets, and of files, begin with the name of where the rows come from.
     """
     name, slash, _ = row_id.partition("/") if isinstance(row_id, str) else ("", "", "")
-    return bool(slash) and names_data(source, name)
+    return name if slash else None
 
 
 @cache

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from erasable.errors import ArgumentError, StateError, listing
 from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, encode_key
 from erasable.models._fingerprint import UnreadableError, fingerprint, held_tensors
-from erasable.models._overlap import is_row_of, names_data
+from erasable.models._overlap import data_of, is_row_of, names_data
 from erasable.models._stateless import RECORD, surroundings, unknown_parts
 from erasable.store import Basis
 from erasable.training import produced_here
@@ -203,6 +203,14 @@ def without_overlap(known: Provenance, data: Mapping[str, Any] | None) -> Proven
             for source in known.sources
         )
     )
+
+
+def without_rows(known: Provenance, ids: Iterable[RowId]) -> Provenance:
+    """Return a record in which a declared source that rows with these ids are of is unknown."""
+    if any(source.basis == "declared" for source in known.sources):
+        for name in {name for name in map(data_of, ids) if name is not None}:
+            known = without_overlap(known, {"name": name})
+    return known
 
 
 def declare(network: nn.Module, source: str, *, overlap: bool = False) -> nn.Module:

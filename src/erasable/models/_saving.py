@@ -131,7 +131,8 @@ def _read(
     model.memory_ = saved.memory
     model._record(_provenance(saved.sources))
     _note_trained(model)
-    model.set_params(**accepted)
+    if accepted.keys() <= model.get_params().keys():
+        model.set_params(**accepted)
     model._readmit(config)
     place = Place(directory.path, saved.generation, saved.revision)
     model.places_ = {place.path: place}
