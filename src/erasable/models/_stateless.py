@@ -39,7 +39,7 @@ from erasable.encoders import (
 )
 from erasable.encoders._cut import Cut, _leave
 from erasable.encoders._usage import Spare
-from erasable.models._networks import EmbeddingNorm
+from erasable.models._networks import EmbeddingNorm, SPMNetwork
 
 OWN_ENCODERS: tuple[type[Encoder], ...] = (
     Identity,
@@ -170,8 +170,9 @@ def unknown_parts(network: nn.Module) -> Iterator[str]:
 def _parts(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield the parts of a network by name, also those that a network of ours does not register."""
     yield from network.named_modules(remove_duplicate=False)
-    for module in vars(network).get("_unregistered", ()):
-        yield from module.named_modules(prefix="layers", remove_duplicate=False)
+    if isinstance(network, SPMNetwork):
+        for module in (network.recursion, network.embedder):
+            yield from module.named_modules(prefix="layers", remove_duplicate=False)
 
 
 def _unknown_type(part: nn.Module, is_users: bool) -> Iterator[str]:
