@@ -7,6 +7,8 @@ from torch import nn
 
 from erasable import KNNClassifier, SPMClassifier, load
 from erasable.errors import ArgumentError, RowIdError, StateError
+from erasable.models import _embedding
+from erasable.models._networks import evaluate
 from erasable.store import EmbeddingCache
 from models.toys import TINY, blobs, forget_keys, names, snapshot
 
@@ -15,41 +17,49 @@ SPOT_CHECKS = 4
 SEGMENT = 1024
 
 
-class Counting(nn.Module):
-    """A network that counts the rows it encodes, whichever copy of it does."""
-
-    rows = 0
-    stops_at = None
+class Doubling(nn.Module):
+    """A user's network."""
 
     def __init__(self, factor=2.0):
         super().__init__()
         self.factor = nn.Parameter(torch.tensor(factor))
 
     def forward(self, inputs):
-        if inputs.any():  # not the zeros that the size of an embedding is found with
-            if Counting.stops_at is not None and Counting.rows >= Counting.stops_at:
-                raise KeyboardInterrupt
-            Counting.rows += len(inputs)
         return torch.cat([inputs, inputs.flip(1)], 1) * self.factor
+
+
+class Counter:
+    """Counts the rows that are encoded to be stored or read, by whichever network."""
+
+    rows = 0
+    stops_at = None
 
 
 @pytest.fixture(autouse=True)
 def _counted_from_zero(monkeypatch):
-    monkeypatch.setattr(Counting, "rows", 0)
-    monkeypatch.setattr(Counting, "stops_at", None)
+    def counting(*args, **options):
+        for batch in evaluate(*args, **options):
+            if Counter.stops_at is not None and Counter.rows >= Counter.stops_at:
+                raise KeyboardInterrupt
+            Counter.rows += len(batch)
+            yield batch
+
+    monkeypatch.setattr(Counter, "rows", 0)
+    monkeypatch.setattr(Counter, "stops_at", None)
+    monkeypatch.setattr(_embedding, "evaluate", counting)
 
 
 def counted(call):
     """Return how many rows are encoded during a call."""
-    before = Counting.rows
+    before = Counter.rows
     call()
-    return Counting.rows - before
+    return Counter.rows - before
 
 
 def remembering(folder, count=20, *, encoder=None, kind=SPMClassifier, **options):
     """Return a model that has remembered rows through a cache."""
     X, y = blobs(count)
-    model = kind(encoder or Counting(), embedding_cache=folder, **options)
+    model = kind(encoder or Doubling(), embedding_cache=folder, **options)
     return model.remember(X, y, ids=names(count))
 
 
@@ -99,7 +109,7 @@ def test_models_of_another_class_share_the_cache(tmp_path):
 )
 def test_what_comes_after_the_encoder_shares_the_cache(tmp_path, options):
     remembering(tmp_path)
-    expected = SPMClassifier(Counting(), **options).remember(*blobs(20), ids=names(20))
+    expected = SPMClassifier(Doubling(), **options).remember(*blobs(20), ids=names(20))
     models = []
     assert counted(lambda: models.append(remembering(tmp_path, **options))) <= SPOT_CHECKS
     assert models[0].memory.digest == expected.memory.digest
@@ -107,7 +117,7 @@ def test_what_comes_after_the_encoder_shares_the_cache(tmp_path, options):
 
 def test_other_weights_have_entries_of_their_own(tmp_path):
     remembering(tmp_path)
-    assert counted(lambda: remembering(tmp_path, encoder=Counting(3.0))) == 20
+    assert counted(lambda: remembering(tmp_path, encoder=Doubling(3.0))) == 20
     assert held(tmp_path) == 40
 
 
@@ -120,9 +130,9 @@ def test_a_row_whose_input_changed_is_encoded_anew(tmp_path):
     remembering(tmp_path)
     X, y = blobs(20)
     X[3] += 1
-    model = SPMClassifier(Counting(), embedding_cache=tmp_path)
+    model = SPMClassifier(Doubling(), embedding_cache=tmp_path)
     assert counted(lambda: model.remember(X, y, ids=names(20))) == 1 + SPOT_CHECKS
-    expected = SPMClassifier(Counting()).remember(X, y, ids=names(20))
+    expected = SPMClassifier(Doubling()).remember(X, y, ids=names(20))
     assert model.memory.digest == expected.memory.digest
 
 
@@ -180,18 +190,18 @@ def test_ids_may_be_numbers(tmp_path):
 
 def test_an_interrupted_remember_goes_on_where_it_stopped(tmp_path):
     count = SEGMENT + 100
-    Counting.stops_at = SEGMENT
+    Counter.stops_at = SEGMENT
     with pytest.raises(KeyboardInterrupt):
         remembering(tmp_path, count)
     assert held(tmp_path) == SEGMENT
-    Counting.stops_at = None
+    Counter.stops_at = None
     assert counted(lambda: remembering(tmp_path, count)) == 100 + SPOT_CHECKS
 
 
 def test_a_network_whose_code_changed_is_told_with_the_folder(tmp_path, monkeypatch):
     model = remembering(tmp_path)
-    before, forward = snapshot(model), Counting.forward
-    monkeypatch.setattr(Counting, "forward", lambda self, inputs: -forward(self, inputs))
+    before, forward = snapshot(model), Doubling.forward
+    monkeypatch.setattr(Doubling, "forward", lambda self, inputs: -forward(self, inputs))
     with pytest.raises(StateError, match=rf"the embeddings in {tmp_path}/\w+ to be those of this"):
         model.embed(blobs(20)[0], ids=names(20))
     assert snapshot(model) == before
@@ -205,7 +215,7 @@ def test_a_network_whose_code_changed_is_told_with_the_folder(tmp_path, monkeypa
 
 def test_a_fit_that_trains_nothing_uses_the_cache(tmp_path):
     X, y = blobs(20)
-    model = SPMClassifier(Counting(), embedding_cache=tmp_path, epochs=0)
+    model = SPMClassifier(Doubling(), embedding_cache=tmp_path, epochs=0)
     assert counted(lambda: model.fit(X, y, ids=names(20))) == 20
     assert counted(lambda: remembering(tmp_path)) <= SPOT_CHECKS
 
@@ -242,7 +252,7 @@ def test_queries_are_not_kept(tmp_path):
 
 
 def test_without_a_cache_ids_change_nothing():
-    model = SPMClassifier(Counting()).remember(*blobs(4), ids=names(4))
+    model = SPMClassifier(Doubling()).remember(*blobs(4), ids=names(4))
     expected = model.embed(QUERIES)
     np.testing.assert_array_equal(model.embed(QUERIES, ids=names(9)), expected)
 
@@ -259,7 +269,7 @@ def grouped(folder):
     """Return a model of rows that all have groups, the first four of them ``g``."""
     X, y = blobs(20)
     groups = ["g"] * 4 + ["h"] * 16
-    model = SPMClassifier(Counting(), embedding_cache=folder)
+    model = SPMClassifier(Doubling(), embedding_cache=folder)
     return model.remember(X, y, ids=names(20), groups=groups)
 
 
@@ -303,7 +313,7 @@ def test_a_row_that_is_only_in_the_cache_leaves_it(tmp_path):
 
 
 def test_rows_leave_the_entries_of_other_models_too(tmp_path):
-    remembering(tmp_path, encoder=Counting(3.0))
+    remembering(tmp_path, encoder=Doubling(3.0))
     model = remembering(tmp_path)
     model.forget(ids=names(4))
     assert (held(tmp_path, names(4)), held(tmp_path)) == (0, 32)
@@ -340,7 +350,7 @@ def test_a_loaded_model_clears_the_cache_that_it_used(tmp_path, parameter):
 
 def test_a_loaded_model_goes_on_with_its_cache(tmp_path):
     remembering(tmp_path / "cache").save(tmp_path / "model")
-    model = load(tmp_path / "model", encoder=Counting())
+    model = load(tmp_path / "model", encoder=Doubling())
     assert counted(lambda: model.embed(blobs(20)[0], ids=names(20))) <= SPOT_CHECKS
 
 
@@ -420,16 +430,16 @@ def test_a_fit_refuses_forgotten_rows_before_the_cache(tmp_path, epochs):
 
 @pytest.mark.parametrize("failure", ["interrupted", "embeddings that do not fit"])
 def test_rows_that_a_failed_remember_left_in_the_cache_can_be_removed(tmp_path, failure):
-    model = SPMClassifier(Counting(), normalize="none").remember(*blobs(4), ids=names(4))
+    model = SPMClassifier(Doubling(), normalize="none").remember(*blobs(4), ids=names(4))
     model.set_params(embedding_cache=tmp_path)
     X, y = blobs(SEGMENT + 50, seed=3)
     if failure == "interrupted":
-        Counting.stops_at = Counting.rows + SEGMENT
+        Counter.stops_at = Counter.rows + SEGMENT
     else:
         X[-1] = 1e3
     with pytest.raises((KeyboardInterrupt, ArgumentError)):
         model.remember(X, y, ids=names(len(X), 100))
-    Counting.stops_at = None
+    Counter.stops_at = None
     assert held(tmp_path, names(1, 100)) == 1
     model.forget(ids=names(1, 100), missing_ok=True)
     assert held(tmp_path, names(1, 100)) == 0

@@ -9,10 +9,12 @@ from erasable.data._lazy import LazyImages
 from erasable.data._load import load_dataset
 from erasable.data._named import NamedFeatures
 from erasable.data._shrink import in_bytes, shrunk
+from erasable.data._specs import KNOWN_NAMES
 from erasable.data._split import Dataset, Split
 from erasable.data._table import Columns
 
 __all__ = [
+    "KNOWN_NAMES",
     "Arrays",
     "Columns",
     "Dataset",

@@ -223,6 +223,10 @@ KNOWN: dict[str, Spec] = {spec.name: spec for spec in (MNIST, FASHION_MNIST, CIF
 """Data sets that are fetched once and then read from the cache, by name."""
 
 
+KNOWN_NAMES = ("digits", *KNOWN)
+"""Names of all known data sets, those to fetch and those that need not be fetched."""
+
+
 def spec_of(name: str) -> Spec:
     """Return a known data set.
 

@@ -29,7 +29,7 @@ from erasable.models._canonical import canonical_digest
 from erasable.models._level import Reach
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._memory_model import MemoryModel
-from erasable.models._provenance import ATTRIBUTE, provenance_of
+from erasable.models._provenance import ATTRIBUTE
 from erasable.typing import Float32s
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _same_inputs(memory: Memory) -> list[str]:
 
 def _report(work: _Work, reach: Reach, start: float) -> Audit:
     selection, model = work.request.selection, work.model
-    sources = provenance_of(model.network_, digest=work.digest).sources
+    sources = model._known(work.digest).sources
     digests: list[str | None] = [None, None]
     if work.rebuilt is not None:
         memories = (work.subject, work.rebuilt)

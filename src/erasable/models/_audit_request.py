@@ -8,7 +8,7 @@ from erasable.memory import Memory, Selection, keys_folder
 from erasable.models._columns import selectors
 from erasable.models._level import Reach, reach_of, reach_of_everything
 from erasable.models._memory_model import MemoryModel
-from erasable.models._provenance import provenance_of
+from erasable.models._provenance import without_rows
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,11 @@ def resolve_request(
 
 def reach_of_request(model: MemoryModel, request: Request, digest: str) -> Reach:
     """Return the level of a request; without names, that of every row of the model."""
-    known = provenance_of(model.network_, digest=digest)
+    known = model._known(digest)
     if not request.is_named:
-        return reach_of_everything(known)
+        return reach_of_everything(
+            without_rows(known, (row.id for row in model.memory.table.infos))
+        )
     return reach_of(known, model.memory, request.selection, digest=digest)
 
 

@@ -23,7 +23,7 @@ from erasable.errors import ArgumentError
 from erasable.memory import plain
 from erasable.models._input_kind import InputKind, as_kind, as_recorded, kind_of
 from erasable.models._inputs import as_float32, is_lazy
-from erasable.models._provenance import Provenance, attach, declared, provenance_of
+from erasable.models._provenance import Provenance, attach, declared, provenance_of, recorded
 from erasable.training import Inputs, Objective, TrainingConfig, as_images, train
 from erasable.typing import Label
 
@@ -222,16 +222,19 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
             is_blank: Leave out published weights, because others are loaded anyway.
         """
         given = self._own_encoder()
+        # Before it is tried for the size of its embeddings: encoding must not have changed it.
+        known = provenance_of(given) if isinstance(given, nn.Module) else None
         encoder = build_encoder(
             given, self.input_shape_, options=self.encoder_options, seed=seed, is_blank=is_blank
         )
-        if isinstance(given, nn.Module):
-            return encoder, provenance_of(given)
+        if known is not None:
+            return encoder, known
         if is_blank:
             return encoder, Provenance()
         if encoder.public_source is not None:
             return encoder, declared(encoder.public_source)
-        return encoder, Provenance() if given in DRAWN_ENCODERS else provenance_of(encoder)
+        is_drawn = given in DRAWN_ENCODERS and recorded(encoder) is None
+        return encoder, Provenance() if is_drawn else provenance_of(encoder)
 
     def _train(
         self,

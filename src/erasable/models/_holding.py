@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from erasable.memory import Selection, keys_folder, when
 from erasable.models._columns import selectors
 from erasable.models._level import Reach, reach_of
-from erasable.models._provenance import provenance_of
 from erasable.store import Basis, Level
 from erasable.typing import Group, Label, RowId
 
@@ -85,7 +84,7 @@ def holding(
         classes: Labels; all their rows.
     """
     memory, digest = model.memory, model.weights_digest
-    known = provenance_of(model.network_, digest=digest)
+    known = model._known(digest)
     named = selectors(memory, ids=ids, groups=groups, classes=classes)
     selection = memory.select(**named, missing_ok=True)
     reach = reach_of(known, memory, selection, digest=digest)

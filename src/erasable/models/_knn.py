@@ -10,15 +10,16 @@ from torch import Tensor, nn
 
 from erasable.errors import ArgumentError
 from erasable.fusion import PLAIN, Attention, Reduction, get_reduction
-from erasable.memory import Readable
+from erasable.memory import Memory, Readable, Record, Row
 from erasable.models._adapt import Start
 from erasable.models._columns import in_order
-from erasable.models._inputs import as_labels
+from erasable.models._inputs import as_labels, listed
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._networks import ParametricNetwork, SPMNetwork
+from erasable.models._provenance import CHOICE, Provenance, Source, record_rows
 from erasable.models._reading import reading
 from erasable.training import CrossEntropy, Inputs, TrainingConfig
-from erasable.typing import Ints
+from erasable.typing import Group, Ints, Label
 
 _KS = (1, 2, 5, 10, 20, 50, 100, 200)
 
@@ -50,6 +51,7 @@ class KNNClassifier(MemoryClassifier):
         label_smoothing: Share of the target spread over the classes.
         augmentation: ``none``, ``crop`` or ``crop_flip``, for images.
         random_state: Seed of everything random.
+        allow_memory_level: As for `SPMClassifier`.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         checkpoint: Folder for the state after each epoch; a run that was interrupted goes on there.
         verbose: Show a progress bar.
@@ -81,6 +83,7 @@ class KNNClassifier(MemoryClassifier):
         label_smoothing: float = 0.0,
         augmentation: str = "none",
         random_state: Any = None,
+        allow_memory_level: bool = False,
         device: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -101,19 +104,27 @@ class KNNClassifier(MemoryClassifier):
         self.label_smoothing = label_smoothing
         self.augmentation = augmentation
         self.random_state = random_state
+        self.allow_memory_level = allow_memory_level
         self.device = device
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def tune(self, X: Any, y: Any, *, ks: Sequence[int] = _KS) -> Self:
+    def tune(
+        self, X: Any, y: Any, *, ks: Sequence[int] = _KS, ids: Any = None, groups: Any = None
+    ) -> Self:
         """Choose ``k`` by the accuracy on held-out rows; ``k_scores_`` keeps all of them.
 
         The neighbours are found once, for the largest ``k``. The smallest of the best ones wins.
+        The choice depends on the held-out rows and on those in the memory, so all of them enter the
+        training record: forgetting one of them is not ``exact`` from then on.
 
         Args:
             X: Inputs that are not in the memory.
             y: Their labels.
             ks: What to try.
+            ids: One id per input, if they have any: they are recorded, too.
+            groups: Per input None, one group, or a list of groups. If not given, any group may be
+                among them.
         """
         self._require_fitted()
         candidates = self.candidates if self.search == "pq" else None
@@ -131,9 +142,32 @@ class KNNClassifier(MemoryClassifier):
         place = {(type(label), label): rank for rank, label in enumerate(classes)}
         truth = np.array([place.get((type(label), label), -1) for label in labels])
         scores = {k: float(np.mean(_winners(ranks[:, :k], len(classes)) == truth)) for k in tried}
+        chosen = self._choice(inputs, labels, ids=ids, groups=groups)
+        self._record(self.provenance_.plus(chosen))
         self.k_scores_ = scores
         self.k = max(tried, key=lambda k: (scores[k], -k))
         return self
+
+    def _choice(self, inputs: Inputs, labels: list[Label], *, ids: Any, groups: Any) -> Source:
+        """Return the record of held-out rows and of those in the memory."""
+        trial = Memory(1)  # checks ids and groups, and names groups as the memory does
+        blanks = np.zeros((len(inputs), 1), np.float32)
+        own = trial.add(blanks, labels, ids=listed(ids), groups=listed(groups))
+        held_out = trial.get(own)
+        live = [self.memory_.record(place) for place in range(len(self.memory_))]
+        return record_rows(
+            CHOICE,
+            [*(own if ids is not None else ()), *(row.id for row in live)],
+            [*inputs.digests, *(row.content for row in live if row.content is not None)],
+            groups=None if groups is None else [*map(_groups, held_out), *map(_groups, live)],
+            labels=[*labels, *(row.label for row in live)],
+        )
+
+    def _record(self, provenance: Provenance) -> None:
+        """Keep what ``k`` was chosen by, also where the weights begin anew: ``k`` stays."""
+        known = (*getattr(self, "chosen_", ()), *provenance.sources)
+        self.chosen_ = tuple({id(one): one for one in known if one.name == CHOICE}.values())
+        super()._record(provenance.joined(Provenance(self.chosen_)))
 
     def _nearest_ranks(self, inputs: Inputs, k: int) -> Ints:
         """Return the class of each query's neighbours, nearest first, (queries, ≤ k)."""
@@ -169,6 +203,10 @@ class KNNClassifier(MemoryClassifier):
 
     def _readable(self) -> Readable:
         return self.memory_
+
+
+def _groups(row: Row | Record) -> tuple[Group, ...]:
+    return row.groups
 
 
 def _winners(ranks: Ints, count: int) -> Ints:

@@ -20,7 +20,14 @@ from erasable.models._embedding import cached_embeddings, embed_unforgotten, emb
 from erasable.models._inputs import as_ids
 from erasable.models._memory_model import MemoryModel
 from erasable.models._networks import SPMNetwork, embedding_norm
-from erasable.models._provenance import Provenance, record_rows
+from erasable.models._probe import examined, is_alone_as_in_batch, rest_of
+from erasable.models._provenance import (
+    UNKNOWN,
+    Provenance,
+    provenance_of,
+    record_rows,
+    recorded,
+)
 from erasable.models._reader import Reader, align, no_probabilities
 from erasable.models._saving import describe_classifier
 from erasable.models._votes import Votes
@@ -35,6 +42,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
     """
 
     normalize: str
+    allow_memory_level: bool
     network_: SPMNetwork
     adaptation_: dict[str, float | None]
 
@@ -105,7 +113,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             before = start.accuracy(X, labels, contents)
             network = self._network(start, config.seed).eval()
             self._adopt(network, tombstones, dim=network.encoder.dim)
-            provenance = start.provenance
+            provenance = examined(self, start.provenance, inputs)
             self.history_ = []
             for name in ("adaptation_", "k_scores_"):
                 self.__dict__.pop(name, None)  # of an earlier fit
@@ -118,9 +126,11 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
                 provenance = provenance.plus(
                     record_rows("rows of fit", row_ids, contents, groups=seen, labels=labels)
                 )
+                provenance = examined(self, provenance, inputs)  # training may have changed more
             self._record(provenance)
             is_frozen = not self.history_
             encoded = self._embed(inputs, ids=row_ids if is_frozen else None)
+            self._settle(inputs, encoded)
             self.memory_.add(
                 encoded,
                 labels,
@@ -232,6 +242,11 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
 
     def _check_reading(self) -> None:
         Grid(self.grid_bits)
+        if not isinstance(self.allow_memory_level, (bool, np.bool_)):
+            raise ArgumentError(
+                "Expected allow_memory_level to be True or False, but got "
+                f"{self.allow_memory_level!r}."
+            )
         self._reduction()
         encoder = self.network_.encoder
         self._network(Start(encoder, Provenance()), seed=0)
@@ -245,6 +260,22 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         network = self._network(start, seed).eval()
         self._adopt(network, Marks(), dim=network.encoder.dim)
         self._record(start.provenance)
+
+    def _examine(self, inputs: Inputs | None) -> None:
+        self._record(examined(self, self.provenance_, inputs))
+
+    def _readmit(self, config: dict[str, Any]) -> None:
+        known = self.provenance_
+        if rest_of(self.network_.encoder) != config["encoder"].get("holds"):
+            known = known.joined(UNKNOWN)  # nobody vouched for this network
+        self._record(examined(self, known))
+
+    def _settle(self, inputs: Inputs, encoded: npt.NDArray[Any]) -> None:
+        known = provenance_of(self.network_)
+        if not is_alone_as_in_batch(self.network_, inputs, encoded):
+            known = known.joined(UNKNOWN)
+        if known != recorded(self.network_):
+            self._record(known)
 
     def _embed(self, inputs: Inputs, *, ids: Sequence[RowId] | None = None) -> npt.NDArray[Any]:
         if self.embedding_cache is None or ids is None:

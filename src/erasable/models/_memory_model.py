@@ -20,7 +20,7 @@ from erasable.models._input_kind import InputKind
 from erasable.models._inputs import as_labels, at_places, labels_array, listed
 from erasable.models._level import reach_of, told_for
 from erasable.models._plan import ForgetPlan, plan_forget, require_distance
-from erasable.models._provenance import Provenance, provenance_of
+from erasable.models._provenance import Provenance, provenance_of, without_overlap
 from erasable.models._saving import Place, save
 from erasable.store import COPY_KINDS, Copy, CopyKind, Outcome, Receipt
 from erasable.training import Inputs
@@ -80,6 +80,15 @@ class MemoryModel(NetworkModel):
     def _prune(self) -> None:
         """Drop what is left of classes that have no rows any more."""
 
+    def _examine(self, inputs: Inputs | None) -> None:
+        """Refuse a network that does not encode each row by itself, where users may bring one."""
+
+    def _readmit(self, config: dict[str, Any]) -> None:
+        """Examine a network that was given to `load`, by what was saved of the one before."""
+
+    def _settle(self, inputs: Inputs, encoded: npt.NDArray[Any]) -> None:
+        """Note for good if rows were not encoded by what the record is of, each by itself."""
+
     # -- remembering -----------------------------------------------------------------------------
 
     def remember(
@@ -125,8 +134,13 @@ class MemoryModel(NetworkModel):
             self._require_ids(kept_ids)
             if kept:
                 self._prune()  # before a class that is gone may come back
+                rows = inputs.take(kept)
+                if is_new:
+                    self._examine(rows)
+                encoded = self._embed(rows, ids=kept_ids)
+                self._settle(rows, encoded)
                 self.memory_.add(
-                    self._embed(inputs.take(kept), ids=kept_ids),
+                    encoded,
                     at_places(kept, labels),
                     ids=kept_ids,
                     groups=at_places(kept, groups),
@@ -197,7 +211,7 @@ class MemoryModel(NetworkModel):
             **selectors(self.memory_, ids=ids, groups=groups, classes=classes),
             missing_ok=missing_ok,
         )
-        known = provenance_of(self.network_, digest=digest)
+        known = self._known(digest)
         reach = reach_of(known, self.memory_, selection, digest=digest)
         if dry_run:
             return plan_forget(self.memory_, selection, reach, near=near)
@@ -246,7 +260,7 @@ class MemoryModel(NetworkModel):
     def provenance_(self) -> Provenance:
         """What the weights were trained on, as far as is known."""
         self._require_fitted()
-        return provenance_of(self.network_, digest=self.weights_digest)
+        return self._known(self.weights_digest)
 
     @property
     def weights_digest(self) -> str:
@@ -328,6 +342,10 @@ class MemoryModel(NetworkModel):
         return purge(self)
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _known(self, digest: str) -> Provenance:
+        """Return the record; a declared source that is the data at hand counts as unknown."""
+        return without_overlap(provenance_of(self.network_, digest=digest), self.data_)
 
     def _check_rows(
         self, X: Any, y: Any, *, reset: bool

@@ -5,18 +5,23 @@ their digest, and is only ever trusted in the safe direction: weights that chang
 that is missing, or a key that is not at hand count as "may have seen everything".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from erasable.errors import StateError, listing
+from erasable.errors import ArgumentError, StateError, listing
 from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, content_parts, encode_key, has_forms
+from erasable.models._fingerprint import UnreadableError, fingerprint, held_tensors
+from erasable.models._overlap import data_of, is_row_of, names_data
+from erasable.models._stateless import RECORD, surroundings, unknown_parts
 from erasable.store import Basis
+from erasable.training import produced_here
 from erasable.typing import Group, Label, RowId
 from erasable.weights import weights_digest, weights_of
 
-ATTRIBUTE = "_erasable_provenance"
+ATTRIBUTE = RECORD
 
 
 KINDS = frozenset({ID, CONTENT, GROUP, CLASS})
@@ -43,7 +48,7 @@ class Source:
     def may_hold(self, row_id: RowId, content: bytes | None) -> bool:
         """Tell whether a row may have been among the data; if nobody can tell, it may."""
         if self.basis == "declared":
-            return False
+            return is_row_of(self.name, row_id)
         if self.marks is None or self.marks.missing_keys:
             return True
         has_id = self.marks.has(ID, encode_key(row_id).encode())
@@ -103,6 +108,9 @@ def declared(source: str) -> Provenance:
 
 
 UNKNOWN = Provenance((Source("unknown", "weights of unknown origin"),))
+CHOICE = "rows that k was chosen by"
+PRETRAINING = "public rows of pretrain"
+"""Names of sources that encoders were not trained on."""
 
 
 def record_rows(
@@ -136,55 +144,155 @@ def record_rows(
 
 
 def attach(network: nn.Module, provenance: Provenance) -> None:
-    """Tie a record to a network and to the weights it has now."""
-    setattr(network, ATTRIBUTE, (weights_digest(network), provenance))
+    """Tie a record to a network, to the weights it has now, and to all else that it holds."""
+    setattr(network, ATTRIBUTE, (weights_digest(network), provenance, _rest_of(network)))
+
+
+def recorded(network: nn.Module) -> Provenance | None:
+    """Return the record that is tied to a network, whether or not it still holds."""
+    found = getattr(network, ATTRIBUTE, None)
+    record: Provenance | None = None if found is None else found[1]
+    return record
 
 
 def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenance:
     """Return what is known of a network's weights; a stale or missing record counts as unknown.
 
-    A network that consists of torch's or this library's own modules and has no weights has nothing
-    to have learnt with; any other module may hide what it learnt.
+    Only of a network that is made of known parts (see `unknown_parts`) can it be known that it
+    learns nothing by encoding. Any other network is of unknown origin, unless somebody vouches for
+    it and it has held the same since.
 
     Args:
         network: The network.
         digest: Digest of its present weights, if the caller has it already.
     """
-    if _is_blank(network):
-        return Provenance()
+    around = surroundings()
+    if around:
+        return _unknown(around[0])
     found = getattr(network, ATTRIBUTE, None)
-    if found is None or found[0] != (digest or weights_digest(network)):
+    odd = next(unknown_parts(network), None)
+    if found is None and weights_of(network):
         return UNKNOWN
-    provenance: Provenance = found[1]
-    return provenance
+    if found is None:
+        return Provenance() if odd is None else _unknown(odd)
+    provenance: Provenance
+    seen, provenance, rest = found
+    if seen != (digest or weights_digest(network)):
+        return UNKNOWN
+    if odd is None or (vouched_for(provenance) and rest is not None and rest == _rest_of(network)):
+        return provenance
+    return provenance.joined(_unknown(odd))
 
 
-def declare(network: nn.Module, source: str) -> nn.Module:
+def _unknown(reason: str) -> Provenance:
+    """Return the record of an encoder that may learn by encoding."""
+    return Provenance((Source("unknown", f"an encoder that may learn: {reason}"),))
+
+
+def vouched_for(known: Provenance) -> bool:
+    """Tell whether somebody states what the weights were trained on, and nothing is unknown."""
+    bases = {source.basis for source in known.sources}
+    return "declared" in bases and "unknown" not in bases
+
+
+def without_overlap(known: Provenance, data: Mapping[str, Any] | None) -> Provenance:
+    """Return a record in which a declared source that the rows are of counts as unknown.
+
+    Args:
+        known: The record.
+        data: What a model records of the data set that its rows come from.
+    """
+    name = (data or {}).get("name")
+    if not isinstance(name, str):
+        return known
+    return Provenance(
+        tuple(
+            Source("unknown", f"{source.name}, which the rows are of, too")
+            if source.basis == "declared" and names_data(source.name, name)
+            else source
+            for source in known.sources
+        )
+    )
+
+
+def without_rows(known: Provenance, ids: Iterable[RowId]) -> Provenance:
+    """Return a record in which a declared source that rows with these ids are of is unknown."""
+    if any(source.basis == "declared" for source in known.sources):
+        for name in {name for name in map(data_of, ids) if name is not None}:
+            known = without_overlap(known, {"name": name})
+    return known
+
+
+def declare(network: nn.Module, source: str, *, overlap: bool = False) -> nn.Module:
     """State that a network's present weights were trained on a public source and nothing else.
 
     Rows then forgotten are reported ``exact`` on the basis ``declared``: the statement is yours.
 
     Args:
         network: The network; it is returned as it is.
-        source: What it was trained on, for instance ``"ImageNet-1k"``.
+        source: What it was trained on, for instance ``"ImageNet-1k"``. Rows of a data set that the
+            source names are not exact.
+        overlap: Whether the source may hold rows that are to be forgotten, or the network was
+            trained here. Then no row is exact.
 
     Raises:
-        StateError: If the library itself has trained these weights, and so knows better.
+        StateError: If the library itself has trained these weights, or a part of them, and so
+            knows better.
     """
+    if not isinstance(source, str) or not source.strip():
+        raise ArgumentError(f"Expected the name of a source, but got {source!r}.")
+    tensors = {**_hidden_in(network), **_tensors_of(network)}
     records = [getattr(module, ATTRIBUTE, None) for module in network.modules()]
-    sources = [source for record in records if record for source in record[1].sources]
-    trained_here = {source.name: None for source in sources if source.basis == "recorded"}
-    if trained_here:
+    known = [one for record in records if record for one in record[1].sources]
+    recorded = {one.name: one for one in known if one.basis == "recorded"}
+    if overlap:
+        stated = Source("unknown", f"{source}, which may hold the same rows")
+        attach(network, Provenance((*recorded.values(), stated)))
+        return network
+    if recorded:
         raise StateError(
             "Expected a network whose training is not on record, but this one, or a part of it, "
-            f"was trained here: on {listing(trained_here)}."
+            f"was trained here: on {listing(recorded)}. {_REMEDY}"
+        )
+    produced = produced_here(tensors)
+    if produced:
+        raise StateError(
+            "Expected a network that was not trained here, but these weights were produced by a "
+            f"training in this process, or are in a model that was loaded: {listing(produced)}. "
+            f"{_REMEDY}"
         )
     attach(network, declared(source))
     return network
 
 
-def _is_blank(network: nn.Module) -> bool:
-    """Tell whether nothing in a network could have learnt: no weights, and no foreign module."""
-    ours = ("torch.nn.modules.", "erasable.")
-    is_known = all(type(module).__module__.startswith(ours) for module in network.modules())
-    return is_known and not weights_of(network)
+_REMEDY = "Pass overlap=True to name the source all the same; then no row is exact."
+
+
+def _tensors_of(network: nn.Module) -> dict[str, Tensor]:
+    try:
+        return weights_of(network)
+    except ValueError:
+        raise StateError(
+            "Expected a network whose weights have their sizes, but it has lazy modules. Encode a "
+            "batch first."
+        ) from None
+
+
+def _hidden_in(network: nn.Module) -> dict[str, Tensor]:
+    try:
+        return held_tensors(network)
+    except UnreadableError:
+        return {}
+
+
+def _rest_of(network: nn.Module) -> str | None:
+    """Return a digest of what a network holds besides weights; None where it is of known parts.
+
+    None also where it cannot be read; then no statement about it can be checked, so none counts.
+    """
+    if not any(unknown_parts(network)):
+        return None
+    try:
+        return fingerprint(network)
+    except UnreadableError:
+        return None

@@ -1,4 +1,11 @@
-"""Rows as a set encoder turns them out, following a memory."""
+"""Rows as a set encoder turns them out, following a memory.
+
+A set encoder mixes rows on purpose, so the trial that other encoders must pass does not apply to
+it, and neither does it make a row exact or not. The memory keeps rows as the encoder of single
+inputs turned them out. What is kept here is computed from them, and forgetting a row encodes its
+neighbours again without it: the result is that of a memory which never had the row. So the level is
+that of the weights, the set encoder's own among them, like any other weights in the record.
+"""
 
 import copy
 from collections.abc import Sequence

@@ -15,8 +15,17 @@ from erasable.memory import Marks, keyring
 from erasable.models._adapt import Start
 from erasable.models._input_kind import as_kind
 from erasable.models._networks import EmbeddingNorm
-from erasable.models._provenance import UNKNOWN, Provenance, Source
+from erasable.models._probe import rest_of
+from erasable.models._provenance import (
+    CHOICE,
+    PRETRAINING,
+    UNKNOWN,
+    Provenance,
+    Source,
+    vouched_for,
+)
 from erasable.store import Basis, ModelDirectory, SavedSource
+from erasable.training import note_produced
 from erasable.weights import load_weights, weights_of
 
 if TYPE_CHECKING:
@@ -59,6 +68,7 @@ def save(model: "MemoryModel", path: Path, *, overwrite: bool) -> Place:
             model.memory,
             generation=place.generation,
             revision=place.revision,
+            sources=_saved_sources(model.provenance_),
             commit=lambda: commit(place.generation),
         )
         return Place(path, place.generation, revision)
@@ -70,29 +80,38 @@ def save(model: "MemoryModel", path: Path, *, overwrite: bool) -> Place:
     return Place(path, generation, 0)
 
 
-def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
+def load(
+    path: str | Path, *, encoder: nn.Module | None = None, allow_memory_level: bool = False
+) -> Any:
     """Read a saved model.
 
     Args:
         path: The directory that `save` wrote.
         encoder: The network, if the model was made with one of your own modules; its weights are
             replaced by the saved ones. Models with a named encoder need none.
+        allow_memory_level: Accept a network that does not encode each row by itself, as the
+            classifiers' parameter of this name does.
 
     Raises:
         StoreError: If the directory is missing, damaged, or not a model.
     """
     directory = ModelDirectory(Path(path).resolve())
     config = directory.read_config()
+    accepted = {"allow_memory_level": True} if allow_memory_level else {}
     try:
-        return _read(directory, config, encoder)
+        return _read(directory, config, encoder, accepted)
     except StoreError:
         if directory.read_config() == config:
             raise
-    return _read(directory, directory.read_config(), encoder)  # it was replaced while being read
+    # It was replaced while being read.
+    return _read(directory, directory.read_config(), encoder, accepted)
 
 
 def _read(
-    directory: ModelDirectory, config: dict[str, Any], encoder: nn.Module | None
+    directory: ModelDirectory,
+    config: dict[str, Any],
+    encoder: nn.Module | None,
+    accepted: dict[str, Any],
 ) -> "MemoryModel":
     try:
         generation = int(config["generation"])
@@ -113,6 +132,10 @@ def _read(
     saved = directory.rows.read(generation)
     model.memory_ = saved.memory
     model._record(_provenance(saved.sources))
+    _note_trained(model)
+    if accepted.keys() <= model.get_params().keys():
+        model.set_params(**accepted)
+    model._readmit(config)
     place = Place(directory.path, saved.generation, saved.revision)
     model.places_ = {place.path: place}
     model.copies_ = directory.copies()
@@ -208,7 +231,12 @@ def describe_classifier(model: "MemoryClassifier") -> dict[str, Any]:
     encoder, fusion = model.network_.encoder, model.network_.fusion
     names = getattr(model, "feature_names_in_", None)
     return {
-        "encoder": {"name": encoder.name, "options": encoder.options()},
+        "encoder": {
+            "name": encoder.name,
+            "options": encoder.options(),
+            # Of what somebody vouches for, and of nothing else: it may be all that was encoded.
+            "holds": rest_of(encoder) if vouched_for(model.provenance_) else None,
+        },
         # As built: a parameter that was set since does not change the network.
         "network": {
             "normalize": "layer" if isinstance(model.network_.norm, EmbeddingNorm) else "none",
@@ -253,6 +281,15 @@ def _persist_keys(model: "MemoryModel") -> None:
     for key_id in {key_id for some in marks for key_id in some.key_ids}:
         if keyring.get(key_id) is not None:
             keyring.persist(key_id)
+
+
+def _note_trained(model: "MemoryModel") -> None:
+    """Note the weights that a training of rows left, so that copies of them are known."""
+    trained = {one.name for one in model.provenance_.sources if one.basis == "recorded"} - {CHOICE}
+    is_behind = trained == {PRETRAINING}  # only what follows the encoder was trained
+    tensors = weights_of(model.network_).items()
+    if trained:
+        note_produced({k: v for k, v in tensors if not (is_behind and k.startswith("encoder."))})
 
 
 def _saved_sources(provenance: Provenance) -> list[SavedSource]:

@@ -17,7 +17,7 @@ from erasable.models._columns import named_rows
 from erasable.models._inputs import as_ids, distinct
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._networks import SPMNetwork
-from erasable.models._provenance import Provenance, record_rows
+from erasable.models._provenance import PRETRAINING, Provenance, record_rows
 from erasable.models._reading import reading
 from erasable.models._relational import relational_rows
 from erasable.training import (
@@ -84,6 +84,8 @@ class SPMClassifier(MemoryClassifier):
             only equality of labels matters; it is a switch so that this can be checked.
         augmentation: ``none``, ``crop`` or ``crop_flip``, for images.
         random_state: Seed of everything random.
+        allow_memory_level: Accept an encoder that does not encode each row by itself, or that
+            learns by encoding. No row is exact then. By default such an encoder is refused.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         checkpoint: Folder for the state after each epoch; a run that was interrupted goes on there.
         verbose: Show a progress bar.
@@ -124,6 +126,7 @@ class SPMClassifier(MemoryClassifier):
         label_permutation: bool = False,
         augmentation: str = "none",
         random_state: Any = None,
+        allow_memory_level: bool = False,
         device: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -152,6 +155,7 @@ class SPMClassifier(MemoryClassifier):
         self.label_permutation = label_permutation
         self.augmentation = augmentation
         self.random_state = random_state
+        self.allow_memory_level = allow_memory_level
         self.device = device
         self.checkpoint = checkpoint
         self.verbose = verbose
@@ -184,18 +188,20 @@ class SPMClassifier(MemoryClassifier):
                 raise StateError("Expected an empty memory: call pretrain() before remember().")
             self._require_enough(len(inputs))
             self.memory_.admissible(labels, ids=row_ids, contents=contents)  # none was forgotten
+            if is_new:
+                self._examine(inputs)
+            encoded = np.asarray(self._embed(inputs, ids=row_ids), np.float32)
+            self._settle(inputs, encoded)
             known = self.provenance_
             trained = self._on_embeddings(config.seed)
             self.history_ = self._train(
                 self._objective(),
-                Inputs(np.asarray(self._embed(inputs, ids=row_ids), np.float32)),
+                Inputs(encoded),
                 class_indices(labels, distinct(labels)),
                 config,
                 network=trained,
             )
-            public = record_rows(
-                "public rows of pretrain", row_ids, contents, groups=(), labels=labels
-            )
+            public = record_rows(PRETRAINING, row_ids, contents, groups=(), labels=labels)
             for part in ("fusion", "set_encoder"):
                 mine, theirs = getattr(self.network_, part), getattr(trained, part)
                 if mine is not None:

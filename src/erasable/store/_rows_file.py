@@ -134,7 +134,13 @@ class RowsFile:
             return generation
 
     def update(
-        self, memory: Memory, *, generation: int, revision: int, commit: Callable[[], None]
+        self,
+        memory: Memory,
+        *,
+        generation: int,
+        revision: int,
+        sources: Sequence[SavedSource],
+        commit: Callable[[], None],
     ) -> int:
         """Bring a generation to the memory's present rows in one transaction; return the revision.
 
@@ -144,6 +150,7 @@ class RowsFile:
             memory: The memory.
             generation: The generation it was read from.
             revision: The revision it was read at.
+            sources: What the weights were trained on: it may have grown.
             commit: Called last, while nobody else can write.
 
         Raises:
@@ -157,6 +164,9 @@ class RowsFile:
             _delete_others(db, generation)
             db.execute("DELETE FROM tombstones WHERE generation = ?", (generation,))
             _insert_marks(db, generation, memory.tombstones.marks)
+            for table in ("sources", "seen"):
+                db.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))  # noqa: S608
+            _insert_sources(db, generation, sources)
             db.execute(
                 "UPDATE generations SET revision = ?, next_id = ?, digest = ? WHERE generation = ?",
                 (revision + 1, memory.next_id, memory.digest, generation),

@@ -15,6 +15,7 @@ from erasable.training._objective import (
     SeparateSupport,
     StepResult,
 )
+from erasable.training._produced import note_produced, produced_here
 from erasable.training._steps import Draw, StepConfig, StepLoss, Watcher, mean_weight, train_steps
 from erasable.training._support import Support
 
@@ -41,6 +42,8 @@ __all__ = [
     "input_shape",
     "make_fabric",
     "mean_weight",
+    "note_produced",
+    "produced_here",
     "seconds_spent",
     "steps_per_epoch",
     "train",

@@ -21,6 +21,7 @@ from erasable.training._config import TrainingConfig
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, read_ahead
 from erasable.training._objective import Batch, Objective, StepResult
+from erasable.training._produced import noting_what_it_produces
 from erasable.typing import Ints
 from erasable.weights import tensors_digest, weights_digest
 
@@ -29,6 +30,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 log = logging.getLogger(__name__)
 
 
+@noting_what_it_produces
 def train(
     network: nn.Module,
     objective: Objective,

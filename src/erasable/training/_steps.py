@@ -19,6 +19,7 @@ from erasable.training._config import AUGMENTATIONS, Augmentation
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs
 from erasable.training._loop import data_digest, make_fabric
+from erasable.training._produced import noting_what_it_produces
 from erasable.typing import Ints
 from erasable.weights import weights_digest
 
@@ -122,6 +123,7 @@ class Watcher(Protocol):
         ...
 
 
+@noting_what_it_produces
 def train_steps(
     network: nn.Module,
     loss: StepLoss,
