@@ -103,12 +103,9 @@ def _ids(memory: "Memory", word: str) -> list[Any]:
 
 
 def _groups(memory: "Memory", word: str) -> list[Any]:
-    from erasable.memory import GROUP, encode_key
-
-    marks = memory.tombstones.marks
     readings = resolve(memory, ids=None, groups=[word], classes=None)["groups"]
     return [
         value
         for value in readings
-        if memory.table.ids_in_group(value) or marks.has(GROUP, encode_key(value).encode())
+        if memory.table.ids_in_group(value) or memory.tombstones.has_group(value)
     ] or [word]

@@ -22,6 +22,7 @@ from erasable.memory._keys import (
     as_label,
     decode_key,
     encode_key,
+    forms_of,
     plain,
     sort_labels,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "encode_key",
     "encode_row",
     "first_unequal",
+    "forms_of",
     "kept",
     "keyring",
     "keys_folder",

@@ -4,7 +4,7 @@ from erasable.errors import StateError, listing
 from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
 from erasable.memory._keyring import keys_folder
-from erasable.memory._keys import encode_key
+from erasable.memory._keys import forms_of
 from erasable.memory._marks import CONTENT, GROUP, ID, Marks
 from erasable.typing import Group, RowId, Units
 
@@ -23,21 +23,26 @@ class Tombstones:
 
     def bury(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Mark a row as forgotten."""
-        self.marks.add(ID, encode_key(row_id).encode())
+        self.marks.add(ID, forms_of(row_id)[0])
         self.marks.add(CONTENT, self._content(content, units))
 
     def bury_group(self, group: Group) -> None:
         """Mark a group as forgotten whole."""
-        self.marks.add(GROUP, encode_key(group).encode())
+        self.marks.add(GROUP, forms_of(group)[0])
 
     def lift(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Unmark a row; marks of its groups stay, for the group's other rows."""
-        self.marks.discard(ID, encode_key(row_id).encode())
+        for form in forms_of(row_id):
+            self.marks.discard(ID, form)
         self.marks.discard(CONTENT, self._content(content, units))
 
     def has_id(self, row_id: RowId) -> bool:
-        """Tell whether a row of this id was forgotten."""
-        return self.marks.has(ID, encode_key(row_id).encode())
+        """Tell whether a row of this id, in any form of its text, was forgotten."""
+        return any(self.marks.has(ID, form) for form in forms_of(row_id))
+
+    def has_group(self, group: Group) -> bool:
+        """Tell whether a group, in any form of its text, was forgotten whole."""
+        return any(self.marks.has(GROUP, form) for form in forms_of(group))
 
     def knows(self, row_id: RowId, content: bytes) -> bool:
         """Tell whether a row of this id or this content was forgotten."""
@@ -66,7 +71,7 @@ class Tombstones:
         return (
             (rows.ids is not None and self.has_id(rows.ids[position]))
             or self.marks.has(CONTENT, content)
-            or any(self.marks.has(GROUP, encode_key(g).encode()) for g in rows.groups[position])
+            or any(map(self.has_group, rows.groups[position]))
         )
 
     def _content(self, content: bytes | None, units: Units) -> bytes:

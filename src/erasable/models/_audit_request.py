@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from erasable.errors import ErasableError, Problems, RowIdError, listing
-from erasable.memory import GROUP, Memory, Selection, as_label, encode_key, keys_folder
+from erasable.memory import Memory, Selection, as_label, keys_folder
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._provenance import Provenance, Source, provenance_of
 from erasable.store import Basis, Level
@@ -64,11 +64,10 @@ def resolve_request(
     if ids is None and groups is None and classes is None:
         return Request(Selection([], []), is_named=False)
     selection = _select(memory, ids=ids, groups=groups, classes=classes)
-    marks = memory.tombstones.marks
     forgotten = [row_id for row_id in selection.missing if memory.tombstones.has_id(row_id)]
     unknown = [row_id for row_id in selection.missing if row_id not in set(forgotten)]
     empty = [group for group in selection.groups if not memory.table.ids_in_group(group)]
-    buried = [group for group in empty if marks.has(GROUP, encode_key(group).encode())]
+    buried = [group for group in empty if memory.tombstones.has_group(group)]
     strange = [group for group in empty if group not in set(buried)]
     labels = _unknown_classes(memory, classes)
     if not missing_ok:

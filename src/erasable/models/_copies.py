@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from erasable.errors import StateError, listing
-from erasable.memory import CONTENT, encode_key, keys_folder
+from erasable.memory import CONTENT, forms_of, keys_folder
 from erasable.store import EmbeddingCache
 from erasable.typing import RowId
 
@@ -136,4 +136,4 @@ def _ids(model: "MemoryModel") -> list[RowId]:
 
 
 def _encoded(ids: list[RowId]) -> list[bytes]:
-    return [encode_key(row_id).encode() for row_id in ids]
+    return [form for row_id in ids for form in forms_of(row_id)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from erasable.errors import StateError, listing
-from erasable.memory import CONTENT, ID, Marks, encode_key
+from erasable.memory import CONTENT, ID, Marks, forms_of
 from erasable.store import Basis, Level
 from erasable.typing import RowId
 from erasable.weights import weights_digest, weights_of
@@ -40,7 +40,7 @@ class Source:
             return False
         if self.marks is None or self.marks.missing_keys:
             return True
-        has_id = self.marks.has(ID, encode_key(row_id).encode())
+        has_id = any(self.marks.has(ID, form) for form in forms_of(row_id))
         return has_id or (content is not None and self.marks.has(CONTENT, content))
 
 
@@ -93,7 +93,7 @@ def record_rows(name: str, ids: Sequence[RowId] | None, contents: Sequence[bytes
     """Return the record of training on rows, kept as keyed marks of ids, if any, and contents."""
     marks = Marks()
     for row_id in ids or []:
-        marks.add(ID, encode_key(row_id).encode())
+        marks.add(ID, forms_of(row_id)[0])
     for content in contents:
         marks.add(CONTENT, content)
     return Source("recorded", name, marks)
