@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from adversary.attempts import attempt, outcome
 
+from adversary.attempts import attempt, outcome
 from erasable import SPMClassifier
 
 COMPOSED, DECOMPOSED = "Zo\u00e9", "Zoe\u0301"

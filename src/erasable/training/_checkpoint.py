@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from erasable.errors import StateError, StoreError
-from erasable.files import write_atomically
+from erasable.files import open_regular, write_atomically
 
 _FORMAT = "erasable.checkpoint.1"
 _NAME = "checkpoint.safetensors"
@@ -49,15 +49,28 @@ def seconds_spent(folder: Path) -> float:
 def discard_checkpoint(folder: Path) -> None:
     """Remove a checkpoint, and its folder unless something else lies there.
 
+    A file of that name that is no checkpoint stays.
+
     Args:
         folder: Where the checkpoint lies.
     """
     if not folder.is_dir():
         return
-    for path in (folder / _NAME, *folder.glob(f".{_NAME}.*.tmp")):
+    if _is_ours(folder / _NAME):
+        (folder / _NAME).unlink(missing_ok=True)
+    for path in folder.glob(f".{_NAME}.*.tmp"):
         path.unlink(missing_ok=True)
     if not folder.is_symlink() and not any(folder.iterdir()):
         folder.rmdir()
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        open_regular(path).close()
+        with safetensors.safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get("format") == _FORMAT
+    except (safetensors.SafetensorError, OSError):
+        return False
 
 
 class Checkpoint:
