@@ -25,3 +25,16 @@ def _shown(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character
     return character.encode("unicode_escape").decode()
+
+
+def in_page(value: object) -> object:
+    """Return a value as a page of HTML shows it; for jinja2's ``finalize``.
+
+    Escaping keeps text from being markup; this keeps it from hiding or turning round what it says.
+    """
+    return printable_lines(value) if type(value) is str else value  # not of what is markup already
+
+
+def printable_lines(text: str) -> str:
+    """Return text of several lines with everything but its line breaks written as `printable`."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import numpy as np
-from adversary.attempts import attempt, outcome
 
+from adversary.attempts import attempt, outcome
 from erasable import SPMClassifier
 
 X = np.random.default_rng(0).normal(size=(12, 4))
