@@ -27,7 +27,7 @@ from erasable.files import parse_json, read_bounded, sync_folder, write_atomical
 FORMAT = "erasable.data.1"
 COMMIT = "data.json"
 MARKER = ".erasable-data"
-"""Written first: the folder is one that this library made."""
+"""There while files are written: the folder is one that this library made."""
 
 PARTIAL = ".partial-"
 """How names begin that are of no use once their process has ended."""
@@ -163,6 +163,7 @@ def _write(spec: Spec, splits: Mapping[str, Decoded], folder: Path, source: str)
         "files": files,
     }
     write_atomically(folder / COMMIT, json.dumps(document, indent=1).encode())
+    (folder / MARKER).unlink(missing_ok=True)
     return entry
 
 
