@@ -137,7 +137,8 @@ def _decompressed(file: IO[bytes]) -> IO[bytes]:
     file.seek(0)
     for magic, opened in _COMPRESSED.items():
         if start.startswith(magic):
-            return opened(file)
+            stream: IO[bytes] = opened(file)
+            return stream
     return file
 
 
