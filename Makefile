@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo demo-diffusion test test-slow lint format docs bench speed results tables unlearning generation clean
+.PHONY: help install demo demo-diffusion test test-slow attack lint format docs bench speed results tables unlearning generation clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ test: lint  ## Lint, types, and the test suite (no downloads, no long training)
 
 test-slow: $(STAMP)  ## The tests that take minutes or need data sets
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m 'slow or download'
+
+attack: $(STAMP)  ## Try for an hour to be told something false; prints each seed (MINUTES=60)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m adversary --minutes $(or $(MINUTES),60)
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	@$(BIN)/ruff check -q .

@@ -21,6 +21,14 @@ class RowIdError(ErasableError, LookupError):
     """Signal an unknown, duplicate or forgotten row, group or class: correct the selection."""
 
 
+class NothingFoundError(RowIdError):
+    """Signal a request of which nothing is known: check the names."""
+
+
+class AlreadyForgottenError(RowIdError):
+    """Signal a request that was honoured before: nothing is left to do."""
+
+
 class StateError(ErasableError, RuntimeError):
     """Signal an object that is not in the state the call needs: do the named step first."""
 

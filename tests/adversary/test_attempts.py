@@ -4,8 +4,9 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-import adversary
 import pytest
+
+import adversary
 from adversary.attempts import ATTEMPTS, Attempt
 
 for _module in pkgutil.iter_modules(adversary.__path__):

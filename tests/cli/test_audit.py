@@ -54,10 +54,17 @@ def test_a_sound_model_is_verified(model):
 
 def test_rows_that_are_there_are_forgotten_in_a_copy_only(model):
     before = load(model).memory.digest
-    document = report(model, "--id", names(1)[0], "--group", "user-0", "--class", "b")
-    assert document["verdict"] == "exact_verified"
-    assert document["forgotten"] == 30
+    named = ("--id", names(1)[0], "--group", "user-0", "--class", "b")
+    document = report(model, *named, "--simulate")
+    assert (document["verdict"], document["simulated"]) == ("exact_verified", True)
+    assert document["live"] == 30
     assert load(model).memory.digest == before
+
+
+def test_rows_that_are_there_are_said_to_be_there(model):
+    document = report(model, "--id", names(1)[0], code=1)
+    assert (document["verdict"], document["live"]) == ("still_there", 1)
+    assert call(model, "--group", "user-0", code=1).startswith("still there: 10 rows were not")
 
 
 @pytest.mark.parametrize("words", [("--id", names(1)[0]), ("--group", "user-0"), ("--group", 5)])
@@ -72,7 +79,7 @@ def test_rows_forgotten_before_are_known_by_their_words(model, words):
 def test_a_number_forgotten_before_is_told_from_the_text(model):
     forget(model, ids=[7])
     assert report(model, "--id", "i:7")["forgotten_before"] == 1
-    assert report(model, "--id", 7)["forgotten"] == 1
+    assert report(model, "--id", 7, code=1)["live"] == 1
     forget(model, ids=["7"])
     assert report(model, "--id", 7)["forgotten_before"] == 2
 
@@ -81,7 +88,7 @@ def test_unknown_names_are_an_error_unless_skipped(model):
     words = (model, "--id", "x", "--group", "y", "--class", "z")
     with pytest.raises(RowIdError, match="Expected ids of rows that are live or were forgotten"):
         call(*words)
-    assert report(*words, "--missing-ok")["not_found"] == 3
+    assert report(*words, "--missing-ok", code=3)["not_found"] == 3
 
 
 def test_queries_are_read_from_a_file(model, tmp_path):
@@ -106,9 +113,9 @@ def test_a_directory_cannot_be_the_report(model, tmp_path):
 
 def test_a_model_trained_on_the_rows_is_verified_in_its_memory_only(tmp_path):
     fitted().save(tmp_path / "m")
-    text = call(tmp_path / "m", "--id", names(1)[0])
-    assert text.startswith("memory: these rows would no longer vote (verified)")
-    assert "\nnot verified: what the weights learnt" in text
+    text = call(tmp_path / "m", "--id", names(1)[0], "--simulate")
+    assert text.startswith("simulated: memory, verified for a copy")
+    assert "\nnot verified: rows of fit: the weights saw 1 row." in text
 
 
 def test_a_failed_audit_ends_with_code_1_and_still_writes_its_report(model, tmp_path, monkeypatch):

@@ -294,7 +294,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path, rows):
 
 
 def test_a_group_that_is_not_there_is_refused_later_as_text_and_as_number(run, model, tmp_path):
-    call("forget", model, "--group", "42", "--missing-ok")
+    assert run("forget", model, "--group", "42", "--missing-ok")[0] == 3
     X, y = blobs(2, seed=7)
     np.savez(tmp_path / "more.npz", X=X, y=y, ids=["n1", "n2"], groups=[42, 43])
     code, _, err = run("remember", model, tmp_path / "more.npz")

@@ -217,15 +217,30 @@ def test_info_describes_a_generator(run, model):
     assert found["trained_on"][0]["basis"] == "recorded"
 
 
-@pytest.mark.parametrize("verb", [("predict",), ("votes",), ("audit", "--class", "1")])
+@pytest.mark.parametrize("verb", ["predict", "votes"])
 def test_what_only_classifiers_do_is_refused(run, model, tmp_path, verb):
     rows = tmp_path / "rows.npz"
     np.savez(rows, X=np.zeros((1, 8, 8), np.float32))
-    name, *options = verb
-    words = [name, model, *([] if name == "audit" else [rows]), *options]
-    code, _, err = run(*words)
+    code, _, err = run(verb, model, rows)
     assert code == 1
     assert "holds a generator" in err
+
+
+def test_a_generator_is_audited(run, model):
+    code, out, _ = run("audit", model, "--class", "1", "--simulate")
+    assert code == 0
+    assert out.startswith("simulated: memory, verified for a copy")
+    assert "drawings, drawings by a stand-in, votes; 10 images" in out
+    code, out, _ = run("audit", model, "--class", "1")
+    assert (code, out.splitlines()[0][:11]) == (1, "still there")
+
+
+def test_an_audit_of_a_generator_takes_no_queries(run, model, tmp_path):
+    rows = tmp_path / "rows.npz"
+    np.savez(rows, X=np.zeros((1, 8, 8), np.float32))
+    code, _, err = run("audit", model, "--queries", rows)
+    assert code == 1
+    assert "asked for images of its classes" in err
 
 
 def test_copies_among_the_rows_of_a_generator_are_found(run, model, tmp_path):

@@ -27,46 +27,44 @@ def message_of(memory, kind=RowIdError, **selectors):
 
 def test_unknown_ids_are_named(memory):
     assert message_of(memory, ids=["a", "x", 7]) == (
-        f"forget(): got 2 unknown row ids: 'x', 7. {REMEDY}"
+        f"forget(): 2 row ids are unknown: 'x', 7. {REMEDY}"
     )
 
 
 def test_five_unknown_ids_are_shown(memory):
     assert message_of(memory, ids=list("vwxyz")) == (
-        f"forget(): got 5 unknown row ids: 'v', 'w', 'x', 'y', 'z'. {REMEDY}"
+        f"forget(): 5 row ids are unknown: 'v', 'w', 'x', 'y', 'z'. {REMEDY}"
     )
 
 
 def test_more_unknown_ids_are_counted(memory):
     assert message_of(memory, ids=list(range(100, 107))) == (
-        f"forget(): got 7 unknown row ids: 100, 101, 102, 103, 104 and 2 more. {REMEDY}"
+        f"forget(): 7 row ids are unknown: 100, 101, 102, 103, 104 and 2 more. {REMEDY}"
     )
 
 
 def test_forgotten_ids_are_told_from_unknown_ones(memory):
     memory.forget(ids=["a", "b"])
+    day = memory.tombstones.of_id("b").time[:10]
     assert message_of(memory, ids=["b", "x"]) == (
-        f"forget(): got 1 unknown row ids: 'x'. {REMEDY} "
-        f"got 1 row ids forgotten before: 'b'. {REMEDY}"
+        f"forget(): 1 row was already forgotten on {day}: 'b'. 1 row id is unknown: 'x'. {REMEDY}"
     )
 
 
 def test_groups_without_rows_are_named(memory):
-    assert message_of(memory, groups=["u", "w"]) == (
-        f"forget(): got groups without rows: 'w'. {REMEDY}"
-    )
+    assert message_of(memory, groups=["u", "w"]) == (f"forget(): 1 group is unknown: 'w'. {REMEDY}")
 
 
 def test_unknown_classes_are_named_with_their_type(memory):
     assert message_of(memory, classes=["cat", "1", True, 1.0]) == (
-        f"forget(): got unknown classes: '1', True, 1.0. {REMEDY}"
+        f"forget(): 3 classes are unknown: '1', True, 1.0. {REMEDY}"
     )
 
 
 def test_every_problem_is_in_one_message(memory):
     assert message_of(memory, ids=["x"], groups=["w"], classes=["emu"]) == (
-        f"forget(): got unknown classes: 'emu'. {REMEDY} got 1 unknown row ids: 'x'. {REMEDY} "
-        f"got groups without rows: 'w'. {REMEDY}"
+        "forget(): 1 row id is unknown: 'x'. 1 group is unknown: 'w'. 1 class is unknown: 'emu'. "
+        f"{REMEDY}"
     )
 
 

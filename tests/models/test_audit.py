@@ -26,7 +26,7 @@ from erasable.memory._quantized import ProductCodes
 from erasable.memory._twin import copy_with_kept, kept
 from erasable.models import _audit_views as audit_views
 from erasable.models import _reading as reading_module
-from erasable.models._audit import audit
+from erasable.models import audit as audit_model
 from erasable.models._audit_report import Audit, Verdict
 from erasable.models._canonical import canonical_digest
 from models.toys import (
@@ -41,6 +41,9 @@ from models.toys import (
 )
 
 QUERIES = blobs(7, seed=11)[0]
+audit = functools.partial(audit_model, simulate=True)
+"""What a model would be without rows, and what it is where they are gone."""
+
 VIEWS = ["prototypes", "rows", "neighbours", "gaussian"]
 
 
@@ -92,8 +95,10 @@ def failed(model, part, *where, **named):
 def test_rows_the_weights_never_saw_are_verified_as_exact(reduction):
     found = audit(used(remembering(reduction=reduction)), ids=names(3))
     assert (found.verdict, found.level, found.basis) == ("exact_verified", "exact", "recorded")
-    assert str(found).splitlines()[0] == "exact: verified"
-    assert (found.forgotten, found.rows, found.queries) == (3, 37, 40)
+    assert str(found).splitlines()[0] == (
+        "simulated: exact, verified for a copy; the model still holds these rows"
+    )
+    assert (found.live, found.rows, found.queries) == (3, 37, 40)
     assert found.canonical_digest == found.rebuilt_digest
     assert (found.first_difference, found.not_verified) == (None, ())
     assert found.largest_difference == 0
@@ -147,7 +152,7 @@ def test_the_canonical_digest_is_that_of_a_model_that_never_had_the_rows():
 
 def test_rows_are_named_by_ids_groups_and_classes_together():
     found = audit(grouped(), ids=names(1), groups=["user-1"], classes=["b"])
-    assert (found.forgotten, found.rows) == (21, 19)
+    assert (found.live, found.rows) == (21, 19)
 
 
 @pytest.mark.parametrize("make", [remembering, with_graph])
@@ -254,15 +259,15 @@ def test_rows_of_fit_are_verified_in_the_memory_only():
     assert (found.verdict, found.level, found.basis) == ("memory_verified", "memory", "recorded")
     assert found.sources == ("rows of fit (recorded)",)
     [open_question] = found.not_verified
-    assert "from 3 of the 3 rows" in open_question
+    assert "saw 3 of 3 rows" in open_question
     assert "membership attacks" in open_question
-    assert str(found).startswith("memory: these rows would no longer vote (verified); what the ")
+    assert str(found).startswith("simulated: memory, verified for a copy; ")
 
 
 def test_the_rows_that_the_weights_saw_are_counted():
     model = fitted().remember(*blobs(4, seed=3), ids=names(4, 100))
     found = audit(model, ids=[*names(2), *names(3, 100)])
-    assert "from 2 of the 5 rows" in found.not_verified[0]
+    assert "saw 2 of 5 rows" in found.not_verified[0]
 
 
 def test_rows_remembered_after_fit_are_verified_as_exact():
@@ -283,14 +288,14 @@ def test_weights_of_unknown_origin_may_have_seen_every_row():
     model = SPMClassifier(own_network()).remember(*blobs(6), ids=names(6))
     found = audit(model, ids=names(2))
     assert (found.verdict, found.basis) == ("memory_verified", "unknown")
-    assert "from 2 of the 2 rows" in found.not_verified[0]
+    assert "may have seen 2 of 2 rows" in found.not_verified[0]
 
 
 def test_without_names_no_more_is_promised_than_the_weights_allow():
     assert audit(remembering()).verdict == "exact_verified"
     found = audit(fitted())
     assert found.verdict == "memory_verified"
-    assert "from rows they were trained on" in found.not_verified[0]
+    assert "what the weights learnt" in found.not_verified[0]
 
 
 # -- rows forgotten before ------------------------------------------------------------------------
@@ -300,7 +305,7 @@ def test_rows_forgotten_before_are_recognised():
     model = remembering()
     model.forget(ids=names(3))
     found = audit(model, ids=names(5))
-    assert (found.forgotten_before, found.forgotten, found.rows) == (3, 2, 35)
+    assert (found.forgotten_before, found.live, found.rows) == (3, 2, 35)
     assert found.verdict == "exact_verified"
 
 
@@ -308,7 +313,7 @@ def test_a_group_forgotten_before_is_recognised():
     model = grouped()
     model.forget(groups=["user-1"])
     found = audit(model, groups=["user-1"])
-    assert (found.forgotten_before, found.forgotten, found.verdict) == (1, 0, "exact_verified")
+    assert (found.forgotten_before, found.live, found.verdict) == (1, 0, "exact_verified")
 
 
 def test_a_group_forgotten_before_may_have_trained_the_weights():
@@ -317,7 +322,7 @@ def test_a_group_forgotten_before_may_have_trained_the_weights():
     model.forget(groups=["user-1"])
     found = audit(model, groups=["user-1"])
     assert found.verdict == "memory_verified"
-    assert "rows that are no longer in the memory" in found.not_verified[0]
+    assert "saw, or may have seen" in found.not_verified[0]
 
 
 def test_rows_of_fit_forgotten_before_are_not_exact():
@@ -338,7 +343,7 @@ def test_a_forgotten_copy_of_a_row_of_fit_is_not_exact():
     model.forget(ids=["a copy"])
     found = audit(model, ids=["a copy"])
     assert (found.verdict, found.basis) == ("memory_verified", "unknown")
-    assert "receipt" in found.not_verified[0]
+    assert "when it was forgotten" in found.not_verified[0]
 
 
 def test_marks_under_another_key_than_the_record_rule_nothing_out(tmp_path, keys, monkeypatch):
@@ -369,7 +374,7 @@ def test_unknown_names_are_refused_all_at_once():
 
 def test_unknown_names_are_skipped_on_request():
     found = audit(grouped(), ids=["x", *names(1)], groups=["y"], classes=["z"], missing_ok=True)
-    assert (found.not_found, found.forgotten) == (3, 1)
+    assert (found.not_found, found.live) == (3, 1)
     assert "not found        3 of the names" in str(found)
 
 
@@ -847,6 +852,17 @@ def test_a_forget_that_is_not_saved_yet_is_told(tmp_path):
     assert audit(model, ids=names(3)).not_verified == ()
 
 
+def test_a_row_stored_again_under_its_id_is_not_a_difference_to_the_file(tmp_path):
+    model = remembering()
+    model.save(tmp_path / "model")
+    model.forget(ids=names(1))
+    X, _ = blobs(1)
+    model.remember(X, ["another label"], ids=names(1), reinstate=True)
+    found = audit(model)
+    assert found.verdict == "exact_verified"
+    assert "still holds 1 rows" in found.not_verified[0]
+
+
 def test_what_else_lies_in_the_file_is_told(tmp_path):
     model = saved(tmp_path)
     change(tmp_path, "INSERT INTO unswept VALUES (1)")
@@ -960,7 +976,7 @@ def test_a_report_can_be_written_as_json():
     for found in (audit(grouped(), ids=names(1)), audit(model)):
         document = json.loads(found.to_json())
         assert set(document) == {field.name for field in fields(Audit)}
-        assert document["format"] == "erasable.audit.1"
+        assert document["format"] == "erasable.audit.2"
         assert document["verdict"] == found.verdict
     assert document["first_difference"]["part"] == "sums"
 

@@ -2,14 +2,19 @@
 
 import copy
 import dataclasses
-import json
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 from erasable import Receipt, SPMClassifier
-from erasable.errors import ArgumentError, RowIdError
+from erasable.errors import (
+    AlreadyForgottenError,
+    ArgumentError,
+    NothingFoundError,
+    RowIdError,
+    StoreError,
+)
 from models.toys import TINY, blobs, fitted, names, remembering, state
 
 
@@ -61,9 +66,8 @@ def test_the_receipt_has_the_time_in_utc():
     assert abs(datetime.now(UTC) - stamp) < timedelta(minutes=1)
 
 
-def test_the_receipt_says_its_format_and_has_no_signature():
-    receipt = fitted().forget(ids=names(1))
-    assert (receipt.format, receipt.signature) == ("erasable.receipt.1", None)
+def test_the_receipt_says_its_format():
+    assert fitted().forget(ids=names(1)).format == "erasable.receipt.2"
 
 
 def test_the_receipt_does_not_name_the_rows():
@@ -77,30 +81,94 @@ def test_the_receipt_cannot_be_changed():
 
 
 RECEIPT = Receipt(
-    format="erasable.receipt.1",
     request_id="Straße 7",
     time="2030-01-02T03:04:05.678+00:00",
+    outcome="done",
     rows=2,
+    already_forgotten=0,
+    unknown=1,
+    level="memory",
+    basis="recorded",
     digest_before="aa",
     digest_after="bb",
     weights_digest="cc",
-    level="memory",
-    basis="recorded",
+    model="SPMClassifier",
+    library_version="0.1",
+    input_kind="4 features",
+    notes=("rows of fit: the weights saw 2 of 2 rows",),
 )
 
 
 def test_canonical_json_is_pinned():
     assert RECEIPT.to_json() == (
-        '{"basis":"recorded","digest_after":"bb","digest_before":"aa",'
-        '"format":"erasable.receipt.1","level":"memory","request_id":"Stra\\u00dfe 7","rows":2,'
-        '"signature":null,"time":"2030-01-02T03:04:05.678+00:00","weights_digest":"cc"}'
+        '{"already_forgotten":0,"basis":"recorded","digest_after":"bb","digest_before":"aa",'
+        '"format":"erasable.receipt.2","input_kind":"4 features","level":"memory",'
+        '"library_version":"0.1","model":"SPMClassifier",'
+        '"notes":["rows of fit: the weights saw 2 of 2 rows"],"outcome":"done",'
+        '"request_id":"Stra\\u00dfe 7","rows":2,"saved":false,'
+        '"time":"2030-01-02T03:04:05.678+00:00","unknown":1,"weights_digest":"cc"}'
     )
 
 
 def test_canonical_json_read_and_written_again_is_the_same():
     receipt = fitted().forget(ids=names(1), request_id="ü")
-    again = Receipt(**json.loads(receipt.to_json()))
+    again = Receipt.from_json(receipt.to_json())
     assert (again, again.to_json()) == (receipt, receipt.to_json())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "[" * 100_000, '{"format": 1}', RECEIPT.to_json().replace("2,", "2, ")]
+)
+def test_other_text_is_no_receipt(text):
+    with pytest.raises(StoreError, match="Expected a receipt"):
+        Receipt.from_json(text)
+
+
+def test_a_printed_receipt_is_a_table():
+    lines = str(RECEIPT).splitlines()
+    assert lines[3] == "rows forgotten   2"
+    assert "on disk          no: call save()" in lines
+    assert lines[-1] == "note             rows of fit: the weights saw 2 of 2 rows"
+
+
+def test_saving_returns_receipts_that_say_so(tmp_path):
+    model = fitted()
+    receipt = model.forget(ids=names(1))
+    assert not receipt.saved
+    assert model.save(tmp_path / "model") == (dataclasses.replace(receipt, saved=True),)
+    assert model.save(tmp_path / "model") == ()
+
+
+# -- requests that find nothing -------------------------------------------------------------------
+
+
+def test_an_unknown_id_has_no_level():
+    receipt = fitted().forget(ids=["nobody"], missing_ok=True)
+    assert (receipt.outcome, receipt.level, receipt.basis) == ("nothing found", None, None)
+    assert (receipt.rows, receipt.unknown) == (0, 1)
+
+
+def test_a_forgotten_row_has_the_level_that_it_was_forgotten_at():
+    model = fitted()
+    X, y = blobs(1, seed=9)
+    model.remember(X, y, ids=["later"])
+    model.forget(ids=["later"])
+    model.forget(ids=names(1))
+    for row_id, level in (("later", "exact"), (names(1)[0], "memory")):
+        receipt = model.forget(ids=[row_id], missing_ok=True)
+        assert (receipt.outcome, receipt.level) == ("already forgotten", level)
+
+
+def test_a_refusal_says_when_a_row_was_forgotten():
+    model = fitted()
+    day = model.forget(ids=names(1)).time[:10]
+    with pytest.raises(AlreadyForgottenError, match=f"already forgotten on {day}, level memory"):
+        model.forget(ids=names(1))
+
+
+def test_a_refusal_says_that_nothing_is_known():
+    with pytest.raises(NothingFoundError, match="1 row id is unknown: 'nobody'"):
+        fitted().forget(ids=["nobody"])
 
 
 # -- what forgetting does -------------------------------------------------------------------------

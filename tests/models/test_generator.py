@@ -89,7 +89,7 @@ def test_an_oracle_keeps_the_numbers_of_classes():
     kept = [place for place, label in enumerate(y) if label != "b"]
     labels = [y[place] for place in kept]
     oracle = SPMGenerator(**SMALL, steps=2, labels="plain").fit(X[kept], labels, classes=QUARTERS)
-    assert oracle.known_ == list(QUARTERS)
+    assert oracle.numbers_.names == ("a", None, "c", "d")
     assert "b" not in oracle.memory.classes
     with pytest.raises(ArgumentError, match="labels among classes"):
         SPMGenerator(**SMALL, steps=2).fit(X, y, classes=["a", "b"])
@@ -108,20 +108,24 @@ def test_an_oracle_without_the_last_class_learns_every_permuted_number():
     assert (first != last).any(dim=1)[: len(QUARTERS)].all()
 
 
+def told(model, *labels):
+    """Return the numbers that the weights are told of classes."""
+    return model.reading(list(labels), stand_in=None, rows_per_class=4).labels.tolist()
+
+
 def test_where_numbers_are_permuted_a_class_that_is_remembered_takes_one_that_is_free():
     X, y = quarters(64)
     model = generator(labels="permuted", ids=range(64))
     rows = [place for place, label in enumerate(y) if label == "c"]
     model.forget(classes=["c"])
-    assert model.known_ == ["a", "b", None, "d"]
+    assert model.numbers_.names == ("a", "b", None, "d")
     model.remember(X[rows], ["new"] * len(rows), ids=rows, reinstate=True)
-    assert model.known_ == ["a", "b", "new", "d"]
+    assert told(model, "a", "new") == [0, 2]
     model.remember(X[:2], ["one too many"] * 2, ids=[100, 101])
-    told = model.reading(["a", "new", "one too many"], stand_in=None, rows_per_class=4).labels
-    assert told.tolist() == [0, 2, -1]
+    assert told(model, "a", "new", "one too many") == [0, 2, -1]
     model.forget(classes=["d"])
-    model.remember(X[2:3], ["a"], ids=[102])  # a row of one class does not number another one
-    assert model.known_ == ["a", "b", "new", None]
+    assert told(model, "a", "new", "one too many") == [0, 2, 3]
+    assert model.numbers_.names == ("a", "b", None, None)
 
 
 def test_a_plain_embedding_does_not_number_a_class_that_is_remembered():
@@ -130,7 +134,8 @@ def test_a_plain_embedding_does_not_number_a_class_that_is_remembered():
     rows = [place for place, label in enumerate(y) if label == "c"]
     model.forget(classes=["c"])
     model.remember(X[rows], ["c"] * len(rows), ids=rows, reinstate=True)
-    assert model.known_ == ["a", "b", None, "d"]
+    assert model.numbers_.names == ("a", "b", None, "d")
+    assert told(model, "b", "c", "d") == [1, -1, 3]
 
 
 def test_a_label_that_was_never_trained_is_drawn_from_its_rows(learnt):
@@ -536,7 +541,7 @@ def test_the_name_of_a_forgotten_class_does_not_stay_behind(tmp_path):
     model.forget(classes=["b"])
     model.save(tmp_path / "model")
     assert '"b"' not in (tmp_path / "model" / "config.json").read_text()
-    assert "b" not in load(tmp_path / "model").known_
+    assert "b" not in load(tmp_path / "model").numbers_.names
     drawn(load(tmp_path / "model"), stand_in="a")
 
 

@@ -1,13 +1,16 @@
 """The laws of deletion for a generator: in memory, and saved and loaded."""
 
 import copy
+import hashlib
 import itertools
 
 import numpy as np
 import pytest
+import torch
 
 from conformance import DeletionLaws, ToyRow, columns, scenes
 from erasable import SPMGenerator, load
+from erasable.models._canonical import canonical_state
 from models.toys import whole_labels
 
 _EXEMPT = {
@@ -24,7 +27,7 @@ def as_pictures(embeddings):
 
 
 class GeneratorLaws(DeletionLaws):
-    """The hooks for a generator. What it reads is tested elsewhere: it has no probabilities."""
+    """The hooks for a generator. A reading is what it draws: a number per image."""
 
     dim = 4
     exempt = _EXEMPT
@@ -33,6 +36,7 @@ class GeneratorLaws(DeletionLaws):
     branch = "fixed"
     labels = "none"
     fewest = 0
+    unused = ()
     folder = None
     _numbers = itertools.count()
 
@@ -53,7 +57,8 @@ class GeneratorLaws(DeletionLaws):
     def build(self, rows):
         options = {"branch": self.branch, "labels": self.labels}
         model = SPMGenerator(channels=(4,), layers=1, steps=0, random_state=0, **options)
-        model.fit(np.full((1, 2, 2), 0.123, np.float32), ["x"], ids=["the first row"])
+        first = np.full((1, 2, 2), 0.123, np.float32)
+        model.fit(first, ["x"], ids=["the first row"], classes=["x", *self.unused])
         model.forget(ids=["the first row"])
         self.add(model, rows)
         return model
@@ -74,9 +79,7 @@ class GeneratorLaws(DeletionLaws):
         subject.forget(**selectors)
 
     def state(self, subject):
-        names = repr(subject.known_).encode()
-        rows = b"".join(subject.memory.canonical_state())
-        return bytes.fromhex(subject.weights_digest) + names + rows
+        return b"".join(canonical_state(subject, subject.memory, subject.weights_digest))
 
     def digest(self, subject):
         return subject.memory.digest
@@ -88,6 +91,19 @@ class GeneratorLaws(DeletionLaws):
         path = self.folder / str(next(self._numbers))
         copy.deepcopy(subject).save(path)
         return load(path)
+
+    def read(self, subject, queries):
+        """Return a number of the image of each class that is drawn from a query's own noise."""
+        seeds = [hashlib.sha256(query.tobytes()).digest()[:7] for query in queries]
+        return np.array(
+            [[_drawn(subject, label, s) for label in self.classes(subject)] for s in seeds]
+        )
+
+
+def _drawn(subject, label, seed):
+    noise = torch.Generator().manual_seed(int.from_bytes(seed, "big"))
+    image = subject.sample([label], num_inference_steps=2, generator=noise)
+    return float(image.astype(np.float64).ravel() @ np.sqrt([2, 3, 5, 7]))
 
 
 class TestFixed(GeneratorLaws):
@@ -125,12 +141,66 @@ class TestPermuted(GeneratorLaws):
     def state(self, subject):
         """Return rows and weights. A class that comes back has no name, so names are no state."""
         live = {(type(label), label) for label in subject.memory.classes}
-        named = {(type(name), name) for name in subject.known_ if name is not None}
+        named = {(type(name), name) for name in subject.numbers_.names if name is not None}
         assert named <= live
         rows = b"".join(subject.memory.canonical_state())
         return bytes.fromhex(subject.weights_digest) + rows
 
     def test_classes_of_the_rows_have_names(self):
         model = self.build([ToyRow("a", "cat", (0.0,) * 4), ToyRow("b", 1, (1.0,) * 4)])
-        assert [name for name in model.known_ if name is not None] == [1, "cat"]
-        assert len(model.known_) == len(self.known)
+        assert [name for name in model.numbers_.names if name is not None] == [1, "cat"]
+        assert len(model.numbers_.names) == len(self.known)
+
+
+class DrawnLaws(GeneratorLaws):
+    """The laws of readings: what is drawn depends on the rows that are there, and on nothing else.
+
+    Classes are drawn apart, so that the noise of an image does not depend on the others.
+    """
+
+    reads = True
+    is_reading_only = True
+    max_examples = 3
+    exempt = _EXEMPT | {
+        "check_a_reading_follows_the_labels_of_near_rows_when_read": (
+            "weights that were never trained draw nothing of their rows"
+        ),
+        "check_forgetting_a_class_only_rescales_the_others_when_read": (
+            "images of classes are no shares of one; that they do not change is tested below"
+        ),
+    }
+
+    def check_forgetting_a_class_leaves_the_others_as_they_were_when_read(self, scene):
+        kept = {(type(row.label), row.label) for row in scene.rows}
+        if len(kept) < 2:
+            return
+        subject = self.build(scene.rows)
+        before = self.read(subject, scene.queries)[:, 1:]
+        self.forget(subject, classes=self.classes(subject)[:1])
+        np.testing.assert_array_equal(self.read(subject, scene.queries), before)
+
+
+class TestDrawn(DrawnLaws):
+    """What is drawn by patches of the rows."""
+
+
+class TestDrawnByRowsThatFollow(DrawnLaws):
+    """What is drawn by rows that are encoded in each step."""
+
+    branch = "follow"
+
+
+class TestDrawnUnderFreeNumbers(DrawnLaws):
+    """What is drawn of classes that came later and take the numbers that are free."""
+
+    labels = "permuted"
+    unused = ("p", "q", "s")
+    is_reading_only = False
+    exempt = DrawnLaws.exempt | {
+        "check_swapping_two_classes_swaps_their_readings_when_read": (
+            "numbers are told, too; that they say nothing is for training to teach"
+        ),
+        "check_forgetting_a_class_leaves_the_others_as_they_were_when_read": (
+            "it frees a number for those after it, as if it had never been there"
+        ),
+    }

@@ -292,7 +292,7 @@ def test_rows_that_were_forgotten_are_refused():
 
 
 def test_a_failure_after_training_leaves_a_fitted_model_as_it_was(monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     model = emptied()

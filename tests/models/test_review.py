@@ -23,15 +23,24 @@ def test_forgetting_a_trained_row_again_is_not_exact():
     assert (receipt.rows, receipt.level) == (0, "memory")
 
 
-def test_forgetting_nothing_from_unknown_weights_is_not_exact():
+def test_forgetting_nothing_from_unknown_weights_has_no_level():
     model = remembering(encoder=own_network())
-    assert model.forget(ids=[]).level == "memory"
+    assert model.forget(ids=[]).level is None
 
 
 @pytest.mark.parametrize("request_", [{"groups": ["nobody"]}, {"classes": ["nothing"]}])
-def test_a_group_or_class_that_is_not_there_may_have_been_trained_on(request_):
-    assert fitted().forget(**request_, missing_ok=True).level == "memory"
-    assert remembering().forget(**request_, missing_ok=True).level == "exact"
+def test_a_group_or_class_that_nothing_is_known_of_has_no_level(request_):
+    for model in (fitted(), remembering()):
+        receipt = model.forget(**request_, missing_ok=True)
+        assert (receipt.outcome, receipt.level) == ("nothing found", None)
+
+
+@pytest.mark.parametrize("request_", [{"groups": ["u"]}, {"classes": ["a"]}])
+def test_a_group_or_class_whose_rows_are_gone_is_known_to_have_been_trained_on(request_):
+    X, y = blobs(40)
+    model = SPMClassifier(**TINY, epochs=1).fit(X, y, ids=names(40), groups=["u"] * 40)
+    model.forget(ids=names(40))
+    assert model.forget(**request_, missing_ok=True).level == "memory"
 
 
 @pytest.mark.parametrize(

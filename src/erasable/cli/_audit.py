@@ -13,7 +13,6 @@ from erasable.cli._common import (
     Ids,
     ModelPath,
     emit,
-    load_classifier,
     readings,
     require_file,
     resolve,
@@ -34,33 +33,38 @@ def audit(
     queries: Annotated[
         Path | None, typer.Option(help="An .npz file with X: inputs to ask; default: stored rows.")
     ] = None,
+    simulate: Annotated[
+        bool, typer.Option(help="Audit what the model would be without rows that are still there.")
+    ] = False,
     missing_ok: Annotated[bool, typer.Option(help="Skip names that nothing is known of.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the report to a JSON file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a model is, or would be, what it is without some rows; nothing is changed.
+    """Check that rows are gone from a model, or simulate removing them; nothing is changed.
 
-    Rows that are still there are forgotten in a copy. Without names, the model as it stands is
-    checked, and with it that nothing is left of what was forgotten before. The exit code is 0 if
-    it is verified, 1 if not.
+    Without names, the model as it stands is checked, and with it that nothing is left of what was
+    forgotten before. The exit status is 0 if it is verified, 1 if not or if a row is still there,
+    3 if nothing is known of the names.
 
     \b
     Examples:
       erasable audit model
       erasable audit model --group user-42
-      erasable audit model --id a17 --queries test.npz --out report.json
+      erasable audit model --id a17 --simulate --queries test.npz --out report.json
     """
     from erasable.data import read_arrays
     from erasable.files import write_atomically
+    from erasable.models import Verdict, load
     from erasable.models import audit as audit_model
 
     require_file(out)
     inputs = None if queries is None else read_arrays(queries).X
-    classifier = load_classifier(model)
+    loaded = load(model)
     found = audit_model(
-        classifier,
-        **_named(classifier.memory, ids, groups, classes),
+        loaded,
+        **_named(loaded.memory, ids, groups, classes),
         queries=inputs,
+        simulate=simulate,
         missing_ok=missing_ok,
         on_step=_Steps(),
     )
@@ -68,7 +72,7 @@ def audit(
         write_atomically(out, found.to_json().encode() + b"\n")
     emit(found.to_dict(), as_json=as_json, lines=str(found).split("\n"))
     if not found.is_verified:
-        raise typer.Exit(1)
+        raise typer.Exit(3 if found.verdict is Verdict.NOTHING_FOUND else 1)
 
 
 class _Steps:

@@ -36,18 +36,16 @@ def forget(
     chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
     if dry_run:
         plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True)
-        lines = [
-            f"would forget {plan.rows} rows; level {plan.level} ({plan.basis}); nothing was changed"
-        ]
+        level = "no level" if plan.level is None else f"level {plan.level} ({plan.basis})"
+        lines = [f"would forget {plan.rows} rows; {level}; nothing was changed"]
+        lines += plan.reasons
         lines += [f"class {label!r} would be empty" for label in plan.emptied]
         lines += [f"class {k!r}: prototype would move by {v:.2%}" for k, v in plan.drift]
         emit(asdict(plan), as_json=as_json, lines=lines)
         return
-    receipt = classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
-    classifier.save(model)
-    lines = [f"{name:15} {value}" for name, value in receipt.to_dict().items() if value is not None]
-    words = EXPLAINED[receipt.level] if receipt.rows else "Nothing of this was in the memory."
-    emit(receipt.to_dict(), as_json=as_json, lines=[*lines, "", words])
+    classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
+    *_, receipt = classifier.save(model)
+    emit(receipt.to_dict(), as_json=as_json, lines=str(receipt).splitlines())
     for copy in classifier.copies():
         if not Path(copy.path).exists():
             say(f"Note: {copy.path} is not there now. It has {copy.holds}.")
@@ -58,12 +56,5 @@ def forget(
             "cannot be checked against what was forgotten under them."
         )
 
-
-EXPLAINED = {
-    "exact": "The weights never saw these rows: the model is now what it would be without them.",
-    "memory": (
-        "No prediction, and no image, reads these rows any more. The weights were, or may have "
-        "been, trained on them and still carry what they learnt."
-    ),
-    "certified": "The weights depend on any one of these rows only within the privacy bound.",
-}
+    if receipt.outcome != "done":
+        raise typer.Exit({"nothing found": 3, "already forgotten": 4}[receipt.outcome])

@@ -3,27 +3,43 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from erasable.cli._common import AsJson, ModelPath, emit
+import typer
+
+from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve
 
 if TYPE_CHECKING:
     from erasable.models import KnownCopy
 
 
-def info(model: ModelPath, as_json: AsJson = False) -> None:
+def info(
+    model: ModelPath,
+    ids: Ids = None,
+    groups: Groups = None,
+    classes: Classes = None,
+    as_json: AsJson = False,
+) -> None:
     """Describe a model: its rows, its weights, and every place that holds something of the rows.
 
     Shows how the memory is read and what the weights were trained on. Copies are those the model
     knows of: embeddings kept on disk, checkpoints and pages that were made from it.
 
+    With names, tell what is held of those rows instead: each row, the level that forgetting it
+    would have and why, what remains afterwards, and how to remove that. The exit status is 3 if
+    nothing is known of them, 4 if all were forgotten before.
+
     \b
     Examples:
       erasable info model
+      erasable info model --group user-42
       erasable info model --json
     """
     from erasable.models import load
 
     classifier = load(model)
     memory = classifier.memory
+    if ids or groups or classes:
+        _tell_of_rows(classifier, resolve(memory, ids=ids, groups=groups, classes=classes), as_json)
+        return
     sources = classifier.provenance_.sources
     document = {
         "kind": type(classifier).__name__,
@@ -48,7 +64,33 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
     if classifier.data_ is not None:
         lines.append(f"{'data':15} {_split(classifier.data_)}")
     lines.append(f"{'trained on':15} {trained}")
+    lines.append(f"{'not on record':15} {_UNRECORDED}")
     emit(document, as_json=as_json, lines=[*lines, *map(_copy, classifier.copies())])
+
+
+_UNRECORDED = "an encoder, readout, k or temperature that you chose by looking at rows yourself"
+
+
+def _tell_of_rows(model: Any, named: dict[str, Any], as_json: bool) -> None:
+    from erasable.models import holding
+
+    found = holding(model, **named)
+    level = "none" if found.level is None else f"{found.level} ({found.basis})"
+    lines = [f"{len(found.rows)} rows"]
+    if found.rows or found.forgotten:
+        lines += [f"level of forgetting them: {level}"]
+    lines += [f"  because {reason}" for reason in found.reasons]
+    lines += [
+        f"row {row.id!r}: {row.label!r}, groups {list(row.groups)}, level {row.level}"
+        for row in found.rows
+    ]
+    lines += [f"already forgotten: {sentence}" for sentence in found.forgotten]
+    lines += [f"unknown: {name}" for name in found.unknown]
+    for left in found.remains:
+        lines += [f"remains: {left.what}", f"  in {left.where}", f"  to remove it: {left.remedy}"]
+    emit(asdict(found), as_json=as_json, lines=lines)
+    if not found.rows:
+        raise typer.Exit(4 if found.forgotten else 3)
 
 
 def _network(model: Any) -> dict[str, Any]:

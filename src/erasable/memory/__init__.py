@@ -27,16 +27,17 @@ from erasable.memory._keys import (
     sort_labels,
 )
 from erasable.memory._live import Follower, LiveRows, Record
-from erasable.memory._marks import CONTENT, GROUP, ID, Marks
-from erasable.memory._memory import Forgotten, Memory, Row
+from erasable.memory._marks import CLASS, CONTENT, GROUP, ID, Marks, Tombstone
+from erasable.memory._memory import Forgotten, Memory, Row, utc_now
 from erasable.memory._neighbours import ExactSearch, Neighbours, Search
 from erasable.memory._quantized import ProductCodes, QuantizedSearch
-from erasable.memory._select import Selection
+from erasable.memory._select import Selection, when
 from erasable.memory._table import RowInfo
 from erasable.memory._twin import copy_with_kept, kept
 from erasable.memory._views import PrototypesView, Readable, RowsView
 
 __all__ = [
+    "CLASS",
     "CONTENT",
     "GROUP",
     "ID",
@@ -65,6 +66,7 @@ __all__ = [
     "Search",
     "SecondMoments",
     "Selection",
+    "Tombstone",
     "as_group",
     "as_id",
     "as_label",
@@ -87,4 +89,6 @@ __all__ = [
     "plain",
     "row_lanes",
     "sort_labels",
+    "utc_now",
+    "when",
 ]

@@ -9,12 +9,14 @@ import math
 import sys
 import unicodedata
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from erasable.errors import ArgumentError
 from erasable.typing import Group, Label, RowId
+
+Name = TypeVar("Name", bound=Label)
 
 _RANK: dict[type, int] = {bool: 0, int: 1, float: 2, str: 3}
 
@@ -58,17 +60,17 @@ def as_group(value: Any) -> Group:
     return as_id(value, noun="group")
 
 
-def in_one_form(name: RowId) -> RowId:
+def in_one_form(name: Name) -> Name:
     """Return an id or group as new rows have it: text as NFC.
 
     Examples:
         >>> in_one_form("e\u0301") == "\u00e9"
         True
     """
-    return unicodedata.normalize("NFC", name) if isinstance(name, str) else name
+    return cast(Name, unicodedata.normalize("NFC", name)) if isinstance(name, str) else name
 
 
-def forms_of(name: RowId) -> tuple[bytes, ...]:
+def forms_of(name: Label) -> tuple[bytes, ...]:
     """Return the keys of every form that an id or group may have been marked in, as bytes.
 
     The first is the one for new marks. Earlier versions marked names as they were typed.
@@ -77,7 +79,7 @@ def forms_of(name: RowId) -> tuple[bytes, ...]:
         >>> len(forms_of("user-42")), len(forms_of("Zo\u00e9"))
         (1, 2)
     """
-    forms = [in_one_form(name), name]
+    forms: list[Label] = [in_one_form(name), name]
     if isinstance(name, str):
         forms.append(unicodedata.normalize("NFD", name))
     return tuple(dict.fromkeys(encode_key(form).encode() for form in forms))

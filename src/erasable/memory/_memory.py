@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from erasable.memory._incoming import (
 )
 from erasable.memory._keys import as_id, encode_key, plain, sort_labels
 from erasable.memory._live import LiveRows, Record
-from erasable.memory._marks import Marks
+from erasable.memory._marks import Marks, Tombstone
 from erasable.memory._select import Selection, select
 from erasable.memory._table import RowInfo, RowTable
 from erasable.memory._tombstones import Tombstones
@@ -316,19 +317,26 @@ class Memory:
         """Resolve what `forget` would take out, without taking it out."""
         return select(self, ids=ids, groups=groups, classes=classes, missing_ok=missing_ok)
 
-    def drop(self, selection: Selection) -> Forgotten:
-        """Forget the rows of a selection made by `select` on the memory as it is now."""
+    def drop(self, selection: Selection, tombstone: Tombstone | None = None) -> Forgotten:
+        """Forget the rows of a selection made by `select` on the memory as it is now.
+
+        Args:
+            selection: The selection.
+            tombstone: What to keep of when that was, and at which level; the time, if not given.
+        """
         with self._live.lock:
             gone = [row_id for row_id in selection.ids if self.table.position(row_id) is None]
             if gone:
                 raise RowIdError(f"Expected live rows, but these have gone since: {listing(gone)}.")
             before, emptied = self.digest, []
+            tombstone = tombstone or Tombstone(utc_now())
             # First: if this is interrupted, a group is refused before all its rows have gone, not
             # accepted after.
             for group in selection.groups:
-                self._tombstones.bury_group(group)
+                if group not in selection.forgotten_groups:  # what is known of then stays
+                    self._tombstones.bury_group(group, tombstone)
             for start in range(0, len(selection.ids), _CHUNK):
-                emptied += self._take_out(selection.ids[start : start + _CHUNK])
+                emptied += self._take_out(selection.ids[start : start + _CHUNK], tombstone)
             return Forgotten(tuple(selection.ids), tuple(sort_labels(emptied)), before, self.digest)
 
     def respect(self, marks: Marks) -> None:
@@ -337,8 +345,8 @@ class Memory:
         Raises:
             RowIdError: If a live row is among them; nothing was taken over.
         """
-        known = set(self._tombstones.marks)
-        news = Marks(mark for mark in marks if mark not in known)
+        mine = set(self._tombstones.marks)
+        news = Marks(mark for mark in marks if mark not in mine)
         records = [self.record(position) for position in range(len(self))]
         rows = _incoming(self.table.embeddings, records)
         found = Tombstones(self._grid, news).find(rows)
@@ -396,7 +404,7 @@ class Memory:
                 if reinstate:
                     self._tombstones.lift(info.id, info.content, row)
 
-    def _take_out(self, ids: list[RowId]) -> list[Label]:
+    def _take_out(self, ids: list[RowId], tombstone: Tombstone) -> list[Label]:
         positions = self.table.positions(ids)
         infos = [self.table.infos[position] for position in positions]
         units = self._grid.units(self.table.embeddings[positions])
@@ -404,7 +412,7 @@ class Memory:
         # row that is still there does no harm.
         lanes = [row_lanes(self._encode(info, row)) for info, row in zip(infos, units, strict=True)]
         for info, row in zip(infos, units, strict=True):
-            self._tombstones.bury(info.id, info.content, row)
+            self._tombstones.bury(info.id, info.content, row, tombstone)
         self._hash.subtract(lanes)
         return self._live.remove(infos, units)
 
@@ -469,6 +477,11 @@ class Memory:
     def _canonical_positions(self) -> list[int]:
         infos = self.table.infos
         return sorted(range(len(infos)), key=lambda position: encode_key(infos[position].id))
+
+
+def utc_now() -> str:
+    """Return the time, UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _incoming(embeddings: Float32s, records: Sequence[Record]) -> Incoming:

@@ -5,7 +5,7 @@ from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
 from erasable.memory._keyring import keys_folder
 from erasable.memory._keys import forms_of
-from erasable.memory._marks import CONTENT, GROUP, ID, Marks
+from erasable.memory._marks import CONTENT, GROUP, ID, Marks, Tombstone
 from erasable.typing import Group, RowId, Units
 
 
@@ -21,14 +21,16 @@ class Tombstones:
         self._grid = grid
         self.marks = marks
 
-    def bury(self, row_id: RowId, content: bytes | None, units: Units) -> None:
+    def bury(
+        self, row_id: RowId, content: bytes | None, units: Units, tombstone: Tombstone
+    ) -> None:
         """Mark a row as forgotten."""
-        self.marks.add(ID, forms_of(row_id)[0])
-        self.marks.add(CONTENT, self._content(content, units))
+        self.marks.add(ID, forms_of(row_id)[0], tombstone)
+        self.marks.add(CONTENT, self._content(content, units), tombstone)
 
-    def bury_group(self, group: Group) -> None:
+    def bury_group(self, group: Group, tombstone: Tombstone) -> None:
         """Mark a group as forgotten whole."""
-        self.marks.add(GROUP, forms_of(group)[0])
+        self.marks.add(GROUP, forms_of(group)[0], tombstone)
 
     def lift(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Unmark a row; marks of its groups stay, for the group's other rows."""
@@ -43,6 +45,14 @@ class Tombstones:
     def has_group(self, group: Group) -> bool:
         """Tell whether a group, in any form of its text, was forgotten whole."""
         return any(self.marks.has(GROUP, form) for form in forms_of(group))
+
+    def of_id(self, row_id: RowId) -> Tombstone | None:
+        """Return what is known of when a row of this id was forgotten."""
+        return self._first(ID, row_id)
+
+    def of_group(self, group: Group) -> Tombstone | None:
+        """Return what is known of when a group was forgotten."""
+        return self._first(GROUP, group)
 
     def knows(self, row_id: RowId, content: bytes) -> bool:
         """Tell whether a row of this id or this content was forgotten."""
@@ -73,6 +83,10 @@ class Tombstones:
             or self.marks.has(CONTENT, content)
             or any(map(self.has_group, rows.groups[position]))
         )
+
+    def _first(self, kind: str, name: RowId) -> Tombstone | None:
+        found = (self.marks.tombstone(kind, form) for form in forms_of(name))
+        return next((one for one in found if one is not None), None)
 
     def _content(self, content: bytes | None, units: Units) -> bytes:
         if content is not None:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from erasable._extras import require_diffusion
 from erasable.models._audit import audit
-from erasable.models._audit_report import Audit
+from erasable.models._audit_report import Audit, Verdict
 from erasable.models._convert import convert
 from erasable.models._copies import KnownCopy, Purged
+from erasable.models._holding import HeldRow, Holding, Remainder, holding
 from erasable.models._knn import KNNClassifier
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
@@ -31,6 +32,8 @@ __all__ = [
     "PRESETS",
     "Audit",
     "ForgetPlan",
+    "HeldRow",
+    "Holding",
     "KNNClassifier",
     "KnownCopy",
     "Layer",
@@ -38,14 +41,17 @@ __all__ = [
     "PatchVotes",
     "Provenance",
     "Purged",
+    "Remainder",
     "SPMClassifier",
     "SPMGenerator",
     "SemiParametric",
     "Source",
+    "Verdict",
     "Votes",
     "audit",
     "convert",
     "declare",
+    "holding",
     "load",
     "preset",
     "provenance_of",

@@ -3,11 +3,10 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from erasable.errors import ArgumentError
 from erasable.memory import (
@@ -22,46 +21,54 @@ from erasable.memory import (
     compare_memories,
     copy_with_kept,
 )
+from erasable.models._audit_answers import Answering, Answers, Compared
 from erasable.models._audit_disk import compare_saved, describe_copies
 from erasable.models._audit_report import FORMAT, Audit, Verdict
-from erasable.models._audit_request import Reach, Request, reach_of, resolve_request
-from erasable.models._audit_views import Compared, Views, compare_kept, laid_out
+from erasable.models._audit_request import Request, reach_of_request, resolve_request
+from erasable.models._audit_views import Views, stored_queries
 from erasable.models._canonical import canonical_digest
+from erasable.models._level import Reach
 from erasable.models._memory_classifier import MemoryClassifier
-from erasable.models._provenance import ATTRIBUTE
+from erasable.models._memory_model import MemoryModel
+from erasable.models._provenance import ATTRIBUTE, provenance_of
 from erasable.typing import Float32s
 
-_PROBES = 64
+if TYPE_CHECKING:
+    from erasable.models._spm_generator import SPMGenerator
 
 
 def audit(
-    model: MemoryClassifier,
+    model: MemoryModel,
     *,
     ids: Any = None,
     groups: Any = None,
     classes: Any = None,
     queries: Any = None,
+    simulate: bool = False,
     missing_ok: bool = False,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
-    """Check that a model is, or would be, what it is without some rows; it is not changed.
+    """Check that rows are gone from a model, or simulate removing them; the model is not changed.
 
-    Rows that are named and live are forgotten in a copy of the memory, as `forget` does it. Then a
-    memory is built anew from the stored embeddings of the other rows, in another order, as if the
-    named rows had never been there, and both are compared: canonical state byte for byte, digest,
-    everything that is kept of rows, and the answers of every view bit for bit. Rows that were
-    forgotten before need not be named: without names, the model as it stands is compared with one
-    built anew. The rows of its saved copies are compared, too.
+    A row that is named and live is ``still there``, and the audit ends. With ``simulate`` it is
+    forgotten in a copy of the memory, as `forget` does it, and the copy is audited. A memory is
+    built anew from the stored embeddings of the other rows, in another order, as if the named rows
+    had never been there, and both are compared: canonical state byte for byte, digest, everything
+    that is kept of rows, and answers bit for bit: of every view of a classifier, or what a
+    generator draws of a few classes. Rows that were forgotten before need not be named: without
+    names, the model as it stands is compared with one built anew. The rows of its saved copies are
+    compared, too.
 
     It takes time and memory in proportion to the rows and their size; see the page on audits.
 
     Args:
-        model: A fitted classifier with a memory.
+        model: A fitted classifier with a memory, or a generator.
         ids: Ids of rows.
         groups: Groups; all their rows.
         classes: Labels; all their rows.
-        queries: Inputs to ask both; embeddings of stored rows if not given, among them those of the
-            named ones.
+        queries: Inputs to ask both classifiers; embeddings of stored rows if not given, among them
+            those of the named ones.
+        simulate: Audit what the model would be without the rows that are still there.
         missing_ok: Skip names that nothing is known of instead of raising.
         on_step: Called with each step before it is taken.
 
@@ -76,21 +83,22 @@ def audit(
         >>> from erasable import SPMClassifier
         >>> model = SPMClassifier("identity").remember([[0.0], [1.0], [5.0]], ["a", "a", "b"])
         >>> print(str(audit(model, ids=[1])).splitlines()[0])
-        exact: verified
+        still there: 1 row was not forgotten
+        >>> print(str(audit(model, ids=[1], simulate=True)).splitlines()[0])
+        simulated: exact, verified for a copy; the model still holds these rows
     """
-    if not isinstance(model, MemoryClassifier):
-        raise ArgumentError(f"Expected a classifier with a memory, but got {type(model).__name__}.")
+    if not isinstance(model, MemoryModel):
+        raise ArgumentError(f"Expected a model with a memory, but got {type(model).__name__}.")
     start = time.perf_counter()
     request = resolve_request(
         model.memory, ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
     )
-    batches = None
-    if queries is not None:
-        batches = list(model._embeddings(model._check_inputs(queries, reset=False)))
+    answering = _answering(model, queries)
     digest = model.weights_digest
-    reach = reach_of(model, request, digest)
+    reach = reach_of_request(model, request, digest)
     work = _Work(model, request, digest, on_step or (lambda _: None))
-    work.run(batches)
+    if simulate or not request.selection.ids:
+        work.run(answering)
     return _report(work, reach, start)
 
 
@@ -105,7 +113,7 @@ class _Work:
     """
 
     def __init__(
-        self, model: MemoryClassifier, request: Request, digest: str, on_step: Callable[[str], None]
+        self, model: MemoryModel, request: Request, digest: str, on_step: Callable[[str], None]
     ) -> None:
         on_step("copying the memory")
         self.model = model
@@ -114,53 +122,49 @@ class _Work:
         self.subject = copy_with_kept(model.memory)
         self.rebuilt: Memory | None = None
         self.compared = Compared()
-        self.queries = 0
         self.difference: Difference | None = None
         self.not_verified: list[str] = []
         self._on_step = on_step
 
-    def run(self, batches: list[Tensor] | None) -> None:
-        """Compare part after part, the answers by embedded queries or else by stored rows."""
-        parts = (self._table, lambda: self._state(batches), self._weights, self._disk)
+    def run(self, answering: Answering) -> None:
+        """Compare part after part."""
+        parts = (self._table, lambda: self._state(answering), self._weights, self._disk)
         for compare in parts:
             self.difference = compare()
             if self.difference is not None:
                 return
         self.not_verified += _same_inputs(self.subject)
-        self.not_verified += describe_copies(self.model, self.request.forgotten_ids)
+        self.not_verified += describe_copies(self.model, list(self.request.selection.forgotten_ids))
 
     def _table(self) -> Difference | None:
         return check_rows(self.subject.live) or check_grid(self.subject.live)
 
-    def _state(self, batches: list[Tensor] | None) -> Difference | None:
+    def _state(self, answering: Answering) -> Difference | None:
         subject, selection = self.subject, self.request.selection
-        views = Views(self.model, batches or [_probes(subject, selection)])
+        answers = answering(subject, selection)
+        odd = answers.check()
+        if odd is not None:
+            return odd
         order = _others(subject, selection)
         records, embeddings = [subject.record(p) for p in order], subject.table.embeddings[order]
         if selection.ids:
             self._on_step("forgetting in the copy")
-            views.warm(subject)
+            answers.warm(subject)
             subject.drop(selection)
         self._on_step("building anew")
         self.rebuilt = _built_anew(subject, records, embeddings)
         found = compare_memories(subject, self.rebuilt)
         if found is not None or not len(subject):
             return found
-        return self._derived(views, self.rebuilt)
+        return self._answers(answers, self.rebuilt)
 
-    def _derived(self, views: Views, rebuilt: Memory) -> Difference | None:
-        ids = [info.id for info in self.subject.table.infos]
-        anew = laid_out(rebuilt.live, rebuilt.table.positions(ids))
-        self._on_step("comparing what is kept of rows")
-        found = compare_kept(self.subject.live, anew, self.compared)
+    def _answers(self, answers: Answers, rebuilt: Memory) -> Difference | None:
+        found = answers.compare(self.subject.live, rebuilt.live, self.compared, self._on_step)
         self.not_verified += [
             f"what is kept as {name!r}: it was compared by answers only."
             for name in self.compared.not_compared
         ]
-        if found is not None:
-            return found
-        self.queries = sum(map(len, views.batches))
-        return views.compare(self.subject.live, anew, self.compared, self._on_step)
+        return found
 
     def _weights(self) -> Difference | None:
         found = getattr(self.model.network_, ATTRIBUTE, None)
@@ -179,6 +183,20 @@ class _Work:
         return None
 
 
+def _answering(model: MemoryModel, queries: Any) -> Answering:
+    """Return how answers of a kind of model are compared."""
+    if isinstance(model, MemoryClassifier):
+        given = queries
+        if given is not None:
+            given = list(model._embeddings(model._check_inputs(queries, reset=False)))
+        return lambda memory, rows: Views(model, given or [stored_queries(memory, rows)])
+    if queries is not None:
+        raise ArgumentError("Expected no queries: a generator is asked for images of its classes.")
+    from erasable.models._audit_drawings import Drawings  # only who has diffusers has a generator
+
+    return partial(Drawings.of, cast("SPMGenerator", model))
+
+
 def _others(memory: Memory, selection: Selection) -> list[int]:
     """Return the positions of the rows that are not selected, in an order of their own."""
     gone = set(selection.ids)
@@ -192,23 +210,6 @@ def _built_anew(memory: Memory, records: list[Record], embeddings: Float32s) -> 
     anew = Memory(memory.dim, grid=memory.grid)
     anew.restore(embeddings, records)  # names as they are stored, whatever their form
     return anew
-
-
-def _probes(memory: Memory, selection: Selection) -> Tensor:
-    """Return stored embeddings to ask with, those of named rows first, (≤ 64, dim)."""
-    order = canonical_order(memory.live)
-    gone = set(selection.ids)
-    named = [place for place in order if memory.table.infos[place].id in gone]
-    others = [place for place in order if memory.table.infos[place].id not in gone]
-    chosen = _spread(named, _PROBES // 2)
-    chosen += _spread(others, _PROBES - len(chosen))
-    return torch.from_numpy(memory.table.embeddings[chosen])
-
-
-def _spread(places: list[int], count: int) -> list[int]:
-    if len(places) <= count:
-        return places
-    return [places[i] for i in np.linspace(0, len(places) - 1, count).astype(int).tolist()]
 
 
 def _same_inputs(memory: Memory) -> list[str]:
@@ -226,8 +227,8 @@ def _same_inputs(memory: Memory) -> list[str]:
 
 
 def _report(work: _Work, reach: Reach, start: float) -> Audit:
-    request, model = work.request, work.model
-    is_failed = work.difference is not None
+    selection, model = work.request.selection, work.model
+    sources = provenance_of(model.network_, digest=work.digest).sources
     digests: list[str | None] = [None, None]
     if work.rebuilt is not None:
         memories = (work.subject, work.rebuilt)
@@ -235,12 +236,14 @@ def _report(work: _Work, reach: Reach, start: float) -> Audit:
     return Audit(
         format=FORMAT,
         time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        verdict=Verdict.FAILED if is_failed else Verdict(f"{reach.level}_verified"),
+        verdict=_verdict(work, reach),
         level=reach.level,
         basis=reach.basis,
-        forgotten=len(request.selection.ids),
-        forgotten_before=request.forgotten_before,
-        not_found=request.not_found,
+        is_named=work.request.is_named,
+        live=len(selection.ids),
+        simulated=bool(selection.ids) and work.rebuilt is not None,
+        forgotten_before=selection.already_forgotten,
+        not_found=selection.unknown,
         rows=0 if work.rebuilt is None else len(work.rebuilt),
         canonical_digest=digests[0],
         rebuilt_digest=digests[1],
@@ -248,10 +251,25 @@ def _report(work: _Work, reach: Reach, start: float) -> Audit:
         weights_digest=work.digest,
         views=tuple(work.compared.views),
         kept=tuple(work.compared.kept),
-        queries=work.queries,
+        queries=work.compared.queries,
+        images=work.compared.images,
         largest_difference=work.compared.largest,
-        sources=reach.sources,
+        sources=tuple(f"{s.name} ({s.basis})" for s in sources),
         first_difference=work.difference,
-        not_verified=(*reach.not_verified, *work.not_verified),
+        not_verified=(*map(_learnt, reach.reasons), *work.not_verified),
         seconds=time.perf_counter() - start,
     )
+
+
+def _verdict(work: _Work, reach: Reach) -> Verdict:
+    if work.difference is not None:
+        return Verdict.FAILED
+    if work.request.selection.ids and work.rebuilt is None:
+        return Verdict.STILL_THERE
+    if reach.level is None:
+        return Verdict.NOTHING_FOUND
+    return Verdict(f"{reach.level}_verified")
+
+
+def _learnt(reason: str) -> str:
+    return f"{reason}. It is measured only by retraining without them or by membership attacks."

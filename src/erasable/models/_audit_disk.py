@@ -11,7 +11,7 @@ from erasable.store import EmbeddingCache, ModelDirectory, StoredRows, read_stor
 from erasable.typing import RowId
 
 if TYPE_CHECKING:
-    from erasable.models._memory_classifier import MemoryClassifier
+    from erasable.models._memory_model import MemoryModel
 
 _FILE = "in the file"
 
@@ -41,7 +41,7 @@ def compare_saved(memory: Memory, place: Place) -> tuple[Difference | None, list
 def _compare(memory: Memory, stored: StoredRows) -> Difference | None:
     part, here, there = "rows on disk", [], []
     for position, record in enumerate(stored.records):
-        found = memory.table.position(record.id)
+        found = _same_row(memory, record)
         if found is None:
             continue
         odd = _compare_records(memory.record(found), record)
@@ -60,6 +60,14 @@ def _compare(memory: Memory, stored: StoredRows) -> Difference | None:
     return None
 
 
+def _same_row(memory: Memory, stored: Record) -> int | None:
+    """Return where a stored row lies; a row that was forgotten and stored again is another one."""
+    position = memory.table.position(stored.id)
+    if position is None or memory.table.infos[position].serial != stored.serial:
+        return None
+    return position
+
+
 def _compare_records(ours: Record, stored: Record) -> Difference | None:
     fields = {
         "label": (encode_key(ours.label), encode_key(stored.label)),
@@ -75,7 +83,7 @@ def _compare_records(ours: Record, stored: Record) -> Difference | None:
 
 def _behind(memory: Memory, stored: StoredRows, place: Place) -> list[str]:
     """Say how a saved copy lags behind the model, and what else lies in its file."""
-    held = sum(memory.table.position(record.id) is not None for record in stored.records)
+    held = sum(_same_row(memory, record) is not None for record in stored.records)
     gone, new = len(stored.records) - held, len(memory) - held
     sentences = {
         f"it still holds {gone} rows that this model has forgotten since. save() takes them out "
@@ -91,7 +99,7 @@ def _behind(memory: Memory, stored: StoredRows, place: Place) -> list[str]:
     return [f"the copy in {place.path}: {text}" for text, holds in sentences.items() if holds]
 
 
-def describe_copies(model: "MemoryClassifier", forgotten: Sequence[RowId]) -> list[str]:
+def describe_copies(model: "MemoryModel", forgotten: Sequence[RowId]) -> list[str]:
     """Say what lies outside the model, one sentence each.
 
     Args:

@@ -8,7 +8,13 @@ from typing import Any
 from erasable.memory import Difference
 from erasable.store import Basis, Level
 
-FORMAT = "erasable.audit.1"
+FORMAT = "erasable.audit.2"
+
+LIMITS = (
+    "copies of the model or of the rows that it does not know of, such as backups and logs",
+    "rows under other ids whose input is not the same: see find",
+)
+"""What no audit can see."""
 
 
 class Verdict(StrEnum):
@@ -24,6 +30,12 @@ class Verdict(StrEnum):
     MEMORY_VERIFIED = "memory_verified"
     """Nothing is left in the memory; what the weights learnt from the rows is not verified."""
 
+    STILL_THERE = "still_there"
+    """Rows that were asked about are in the memory."""
+
+    NOTHING_FOUND = "nothing_found"
+    """Nothing is known of the rows that were asked about, so there is nothing to verify of them."""
+
     FAILED = "failed"
     """The model is not what it would be without the rows; the first difference says where."""
 
@@ -36,11 +48,14 @@ class Audit:
         format: Kind and version of this record.
         time: When it was made, UTC, ISO 8601.
         verdict: What it comes to.
-        level: The level at which the request is, or was, honoured.
-        basis: How the level is known.
-        forgotten: Rows that were named and live: they were forgotten in a copy of the memory.
-        forgotten_before: Ids and groups that were named and had been forgotten before.
-        not_found: Ids, groups and classes that were named and that nothing is known of.
+        level: The level at which the request is, was or would be honoured; None if nothing was
+            found.
+        basis: How the level is known; None likewise.
+        is_named: Whether rows were asked about, not the model as it stands.
+        live: Rows that were named and are in the memory.
+        simulated: Whether those were forgotten in a copy of the memory, and the copy was audited.
+        forgotten_before: Number of ids and groups that were named and had been forgotten before.
+        not_found: Number of ids, groups and classes that were named and that nothing is known of.
         rows: Rows that were left, and built anew from their stored embeddings.
         canonical_digest: Hex SHA-256 of the model's canonical state without the rows; None if the
             rows contradict themselves.
@@ -50,19 +65,23 @@ class Audit:
         views: Ways of reading the memory whose answers were compared.
         kept: What the model keeps of its rows besides their sums, and was compared.
         queries: Number of queries that were answered.
+        images: Number of images that were drawn, by a generator.
         largest_difference: The largest difference between log probabilities; 0 is bit for bit.
         sources: What the weights were trained on, as far as is known.
         first_difference: Where the states differ first.
         not_verified: What the audit could not verify, one sentence each.
         seconds: How long it took.
+        limits: What no audit can see.
     """
 
     format: str
     time: str
     verdict: Verdict
-    level: Level
-    basis: Basis
-    forgotten: int
+    level: Level | None
+    basis: Basis | None
+    is_named: bool
+    live: int
+    simulated: bool
     forgotten_before: int
     not_found: int
     rows: int
@@ -73,16 +92,18 @@ class Audit:
     views: tuple[str, ...]
     kept: tuple[str, ...]
     queries: int
+    images: int
     largest_difference: float
     sources: tuple[str, ...]
     first_difference: Difference | None
     not_verified: tuple[str, ...]
     seconds: float
+    limits: tuple[str, ...] = LIMITS
 
     @property
     def is_verified(self) -> bool:
-        """Whether no difference was found."""
-        return self.verdict is not Verdict.FAILED
+        """Whether the rows are gone, or would be, and no difference was found."""
+        return self.verdict.endswith("_verified")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -95,17 +116,26 @@ class Audit:
     def __str__(self) -> str:
         lines = [_headline(self), *(f"  {line}" for line in _details(self))]
         lines += [f"not verified: {sentence}" for sentence in self.not_verified]
+        lines += [f"cannot be seen: {sentence}" for sentence in self.limits]
         return "\n".join(lines)
 
 
 def _headline(audit: Audit) -> str:
     if audit.verdict is Verdict.FAILED:
         return f"failed: {audit.first_difference}"
+    if audit.verdict is Verdict.STILL_THERE:
+        are = "1 row was" if audit.live == 1 else f"{audit.live:,} rows were"
+        return f"still there: {are} not forgotten"
+    if audit.verdict is Verdict.NOTHING_FOUND:
+        return "nothing found: nothing is known of what was named"
+    rows = "these rows" if audit.is_named else "forgotten rows"
+    if audit.simulated:
+        return f"simulated: {audit.level}, verified for a copy; the model still holds these rows"
     if audit.verdict is Verdict.EXACT_VERIFIED:
         return "exact: verified"
-    words = "would no longer vote" if audit.forgotten else "no longer vote"
-    rows = "these rows" if _is_named(audit) else "forgotten rows"
-    return f"{audit.level}: {rows} {words} (verified); what the weights learnt is not verified"
+    return (
+        f"{audit.level}: {rows} no longer vote (verified); what the weights learnt is not verified"
+    )
 
 
 def _details(audit: Audit) -> list[str]:
@@ -122,7 +152,8 @@ def _details(audit: Audit) -> list[str]:
     if audit.views:
         rounding = f"within {audit.largest_difference:.1e}, and bit for bit once loaded afresh"
         equal = rounding if audit.largest_difference else "equal bit for bit"
-        lines += [f"answers          {equal}: {', '.join(audit.views)}; {audit.queries} queries"]
+        asked = f"{audit.images} images" if audit.images else f"{audit.queries} queries"
+        lines += [f"answers          {equal}: {', '.join(audit.views)}; {asked}"]
     elif audit.is_verified:
         lines += ["answers          none: no row is left"]
     return [*lines, f"weights          {_weights(audit)}"]
@@ -130,23 +161,21 @@ def _details(audit: Audit) -> list[str]:
 
 def _named(audit: Audit) -> list[str]:
     counts = {
-        "forgotten        {:,} rows, in a copy of the memory": audit.forgotten,
+        "forgotten        {:,} rows, in a copy of the memory": audit.live * audit.simulated,
+        "still there      {:,} of the rows that were named": audit.live * (not audit.simulated),
         "forgotten before {:,} of the ids and groups that were named": audit.forgotten_before,
         "not found        {:,} of the names: nothing is known of them": audit.not_found,
     }
     return [words.format(count) for words, count in counts.items() if count]
 
 
-def _is_named(audit: Audit) -> bool:
-    return bool(audit.forgotten or audit.forgotten_before or audit.not_found)
-
-
 def _weights(audit: Audit) -> str:
     trained = ", ".join(audit.sources) or "nothing"
-    rows = "these rows" if _is_named(audit) else "any row"
+    rows = "these rows" if audit.is_named else "any row"
     if audit.level == "exact" and audit.basis == "declared":
         return f"never saw {rows}, on the word that they were trained on {trained} and nothing else"
     if audit.level == "exact":
         return f"never saw {rows} ({audit.basis}); trained on: {trained}"
-    seen = f"saw, or may have seen, these rows ({audit.basis}); " if _is_named(audit) else ""
+    is_seen = audit.is_named and audit.level is not None
+    seen = f"saw, or may have seen, these rows ({audit.basis}); " if is_seen else ""
     return f"{seen}trained on: {trained}"

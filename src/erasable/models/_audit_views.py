@@ -1,29 +1,35 @@
-"""Every way of reading a memory, and what is kept for it, compared with rows built anew."""
+"""Every way in which a classifier reads rows, and what it keeps of them, compared."""
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from erasable.fusion import REDUCTIONS
 from erasable.memory import (
     Difference,
     LiveRows,
+    Memory,
     ProductCodes,
     Readable,
     SecondMoments,
+    Selection,
     canonical_order,
     compare_codes,
     compare_moments,
     compare_rows,
     kept,
 )
+from erasable.models._audit_answers import Answers, Compared
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._reader import Reader
 from erasable.models._relational import GraphRows
 from erasable.typing import Float64s
+
+_PROBES = 64
 
 ROUNDING = 1e-9
 """How far log probabilities may lie apart, relative to themselves, by rounding alone.
@@ -32,26 +38,9 @@ Not probabilities: where a model is sure, next to nothing shows in them.
 """
 
 
-@dataclass
-class Compared:
-    """What was compared, as far as it came.
-
-    Attributes:
-        views: Ways of reading the memory.
-        kept: What is kept of the rows.
-        not_compared: Names of what is kept and was compared by answers only.
-        largest: The largest difference between log probabilities.
-    """
-
-    views: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    not_compared: list[str] = field(default_factory=list)
-    largest: float = 0.0
-
-
 @dataclass(frozen=True)
-class Views:
-    """A model's ways of reading rows, tried on embedded queries.
+class Views(Answers):
+    """A classifier's ways of reading rows, tried on embedded queries.
 
     Attributes:
         model: The model; only its network and parameters are used.
@@ -76,7 +65,14 @@ class Views:
     def compare(
         self, mine: LiveRows, anew: LiveRows, compared: Compared, on_step: Callable[[str], None]
     ) -> Difference | None:
-        """Compare the answers of rows as they are with those of rows built anew."""
+        """Compare what is kept of rows as they are, and answers, with those of rows built anew."""
+        ids = [info.id for info in mine.table.infos]
+        anew = laid_out(anew, anew.table.positions(ids))
+        on_step("comparing what is kept of rows")
+        found = compare_kept(mine, anew, compared)
+        if found is not None:
+            return found
+        compared.queries = sum(map(len, self.batches))
         for name in self.names:
             on_step(f"reading {name}")
             found = self._compare(name, mine, anew, compared)
@@ -118,6 +114,23 @@ class Views:
 
     def _answers(self, reader: Reader, *batches: Tensor) -> Float64s:
         return reader.log_probabilities(iter(batches), None)
+
+
+def stored_queries(memory: Memory, selection: Selection) -> Tensor:
+    """Return stored embeddings to ask with, those of selected rows first, (≤ 64, dim)."""
+    order = canonical_order(memory.live)
+    gone = set(selection.ids)
+    named = [place for place in order if memory.table.infos[place].id in gone]
+    others = [place for place in order if memory.table.infos[place].id not in gone]
+    chosen = _spread(named, _PROBES // 2)
+    chosen += _spread(others, _PROBES - len(chosen))
+    return torch.from_numpy(memory.table.embeddings[chosen])
+
+
+def _spread(places: list[int], count: int) -> list[int]:
+    if len(places) <= count:
+        return places
+    return [places[i] for i in np.linspace(0, len(places) - 1, count).astype(int).tolist()]
 
 
 def compare_kept(mine: LiveRows, anew: LiveRows, compared: Compared) -> Difference | None:

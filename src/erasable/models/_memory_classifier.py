@@ -111,7 +111,10 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
                     self.note_copy("checkpoint", self.checkpoint)
                 classes = class_indices(labels, trial.classes)
                 self.history_ = self._learn(inputs, classes, config)
-                provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
+                seen = None if groups is None else [row.groups for row in trial.get(row_ids)]
+                provenance = provenance.plus(
+                    record_rows("rows of fit", row_ids, contents, groups=seen, labels=labels)
+                )
             self._record(provenance)
             is_frozen = not self.history_
             encoded = self._embed(inputs, ids=row_ids if is_frozen else None)

@@ -1,22 +1,26 @@
 """What models with a memory share: remembering, forgetting, saving."""
 
+import uuid
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 import numpy.typing as npt
 from torch import nn
 
+from erasable._version import __version__
 from erasable.errors import ArgumentError, StateError, listing
-from erasable.memory import Grid, Marks, Match, Memory, Selection
+from erasable.memory import Grid, Marks, Match, Memory, Selection, Tombstone, utc_now
 from erasable.models._base import NetworkModel
 from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
 from erasable.models._inputs import as_labels, at_places, labels_array, listed
+from erasable.models._level import reach_of, told_for
 from erasable.models._plan import ForgetPlan, plan_forget
 from erasable.models._provenance import Provenance, provenance_of
 from erasable.models._saving import Place, save
-from erasable.store import COPY_KINDS, Basis, Copy, CopyKind, Level, Receipt
+from erasable.store import COPY_KINDS, Copy, CopyKind, Outcome, Receipt
 from erasable.training import Inputs
 from erasable.typing import Label, RowId
 from erasable.weights import weights_digest
@@ -33,6 +37,7 @@ class MemoryModel(NetworkModel):
     memory_: Memory
     places_: dict[Path, Place]
     copies_: list[Copy]
+    receipts_: tuple[Receipt, ...]
     data_: dict[str, Any] | None
     history_: list[dict[str, float]]
 
@@ -61,9 +66,6 @@ class MemoryModel(NetworkModel):
             digest: Digest of the weights.
         """
         return {}, {}
-
-    def _name_classes(self, new: Sequence[Label]) -> None:
-        """Name classes that had no rows before, where the weights know classes by name, too."""
 
     def _prune(self) -> None:
         """Drop what is left of classes that have no rows any more."""
@@ -110,7 +112,7 @@ class MemoryModel(NetworkModel):
             kept_ids = at_places(kept, ids)
             self._require_ids(kept_ids)
             if kept:
-                before = {(type(label), label) for label in self.memory_.classes}
+                self._prune()  # before a class that is gone may come back
                 self.memory_.add(
                     self._embed(inputs.take(kept), ids=kept_ids),
                     at_places(kept, labels),
@@ -119,8 +121,6 @@ class MemoryModel(NetworkModel):
                     contents=at_places(kept, contents),
                     reinstate=reinstate,
                 )
-                now = self.memory_.classes
-                self._name_classes([one for one in now if (type(one), one) not in before])
         return self
 
     # -- forgetting ------------------------------------------------------------------------------
@@ -174,26 +174,38 @@ class MemoryModel(NetworkModel):
             saw the rows.
         """
         self._require_fitted()
+        digest = self.weights_digest
         selection = self.memory_.select(
             ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
         )
-        digest = self.weights_digest
-        level, basis = self._level(selection, digest)
+        known = provenance_of(self.network_, digest=digest)
+        reach = reach_of(known, self.memory_, selection, digest=digest)
         if dry_run:
-            return plan_forget(self.memory_, selection, level=level, basis=basis)
+            return plan_forget(self.memory_, selection, reach)
         # First: if this is interrupted, what was removed is only encoded again.
-        clear_caches(self, [*selection.ids, *selection.missing])
-        done = self.memory_.drop(selection)
+        clear_caches(self, [*selection.ids, *selection.forgotten_ids, *selection.unknown_ids])
+        tombstone = Tombstone(utc_now(), reach.level, told_for(known, digest))
+        done = self.memory_.drop(selection, tombstone)
         self._prune()
-        return Receipt.new(
-            request_id=request_id,
+        receipt = Receipt(
+            request_id=request_id or uuid.uuid4().hex,
+            time=tombstone.time,
+            outcome=_outcome(selection),
             rows=len(done.ids),
+            already_forgotten=selection.already_forgotten,
+            unknown=selection.unknown,
+            level=reach.level,
+            basis=reach.basis,
             digest_before=done.digest_before,
             digest_after=done.digest_after,
             weights_digest=digest,
-            level=level,
-            basis=basis,
+            model=type(self).__name__,
+            library_version=__version__,
+            input_kind=_input_kind(self.input_shape_),
+            notes=reach.reasons,
         )
+        self.receipts_ = (*self.receipts_, receipt)
+        return receipt
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -223,7 +235,7 @@ class MemoryModel(NetworkModel):
         self._require_fitted()
         return weights_digest(self.network_)
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> tuple[Receipt, ...]:
         """Save the model as a directory; `erasable.load` reads it back.
 
         Saving again to the same directory brings it up to date. Keys of tombstones and training
@@ -233,11 +245,17 @@ class MemoryModel(NetworkModel):
             path: The directory.
             overwrite: Replace another model that is there. Rows that were forgotten from it stay
                 forgotten: if this model holds one of them, nothing is saved.
+
+        Returns:
+            Receipts of what was forgotten since the last save, which says now that it is on disk.
         """
         self._require_fitted()
         self._check_parameters()
         place = save(self, Path(path), overwrite=overwrite)
         self.places_ = {**self.places_, place.path: place}
+        saved = tuple(replace(receipt, saved=True) for receipt in self.receipts_)
+        self.receipts_ = ()
+        return saved
 
     def find(self, X: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
         """Find rows that look (nearly) like the inputs to the encoder: copies under other ids.
@@ -296,6 +314,7 @@ class MemoryModel(NetworkModel):
     def _adopt(self, network: nn.Module, tombstones: Marks, *, dim: int) -> None:
         self._laid_out(network)
         self.network_, self.places_ = network, {}
+        self.receipts_ = ()  # of what is not saved yet
         self.data_ = None  # whoever reads rows from a data set may record which, and how split
         self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
         self.memory_ = Memory(dim, grid=Grid(self.grid_bits), tombstones=tombstones)
@@ -312,9 +331,15 @@ class MemoryModel(NetworkModel):
         if not len(self.memory_):
             raise StateError("Expected rows in the memory, but it is empty: remember() some first.")
 
-    def _level(self, selection: Selection, digest: str) -> tuple[Level, Basis]:
-        records = [self.memory_.record(int(p)) for p in self.memory_.positions(selection.ids)]
-        rows: list[tuple[RowId, bytes | None]] = [(r.id, r.content) for r in records]
-        rows += [(row_id, None) for row_id in selection.missing]
-        known = provenance_of(self.network_, digest=digest)
-        return known.level(rows, is_complete=selection.is_complete)
+
+def _outcome(selection: Selection) -> Outcome:
+    if selection.ids:
+        return "done"
+    return "already forgotten" if selection.already_forgotten else "nothing found"
+
+
+def _input_kind(shape: tuple[int, ...]) -> str:
+    """Say what a model takes."""
+    if len(shape) == 1:
+        return f"{shape[0]} features"
+    return f"images {' × '.join(map(str, shape))}" if len(shape) == 3 else f"inputs {shape}"

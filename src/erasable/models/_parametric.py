@@ -93,8 +93,9 @@ class ParametricClassifier(NetworkClassifier):
                 objective = CrossEntropy(label_smoothing=self.label_smoothing)
                 places = class_indices(labels, self._labels)
                 self.history_ = self._train(objective, inputs, places, config)
-                ids = list(range(len(inputs)))
-                provenance = provenance.plus(record_rows("rows of fit", ids, inputs.digests))
+                ids, contents = list(range(len(inputs))), inputs.digests
+                seen = record_rows("rows of fit", ids, contents, groups=None, labels=labels)
+                provenance = provenance.plus(seen)
             self._record(provenance)
         return self
 

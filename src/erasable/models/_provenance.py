@@ -11,28 +11,34 @@ from dataclasses import dataclass
 from torch import nn
 
 from erasable.errors import StateError, listing
-from erasable.memory import CONTENT, ID, Marks, forms_of
-from erasable.store import Basis, Level
-from erasable.typing import RowId
+from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, encode_key, forms_of
+from erasable.store import Basis
+from erasable.typing import Group, Label, RowId
 from erasable.weights import weights_digest, weights_of
 
 ATTRIBUTE = "_erasable_provenance"
 
 
+KINDS = frozenset({ID, CONTENT, GROUP, CLASS})
+"""Everything that a training record keeps of a row."""
+
+
 @dataclass(frozen=True)
 class Source:
-    """One thing the weights were trained on.
+    """One thing the weights were trained on, or something about the model was chosen by.
 
     Attributes:
         basis: ``recorded``: rows that training saw, as keyed marks. ``declared``: a source the user
             names and vouches for. ``unknown``: anything at all.
         name: What to call it.
-        marks: For ``recorded``: ids and contents of the rows.
+        marks: For ``recorded``: ids, contents, groups and classes of the rows.
+        covers: Which of them were recorded. What was not cannot be ruled out.
     """
 
     basis: Basis
     name: str
     marks: Marks | None = None
+    covers: frozenset[str] = KINDS
 
     def may_hold(self, row_id: RowId, content: bytes | None) -> bool:
         """Tell whether a row may have been among the data; if nobody can tell, it may."""
@@ -42,6 +48,29 @@ class Source:
             return True
         has_id = any(self.marks.has(ID, form) for form in forms_of(row_id))
         return has_id or (content is not None and self.marks.has(CONTENT, content))
+
+    def may_hold_group(self, group: Group) -> bool:
+        """Tell whether a row of a group may have been among the data, live now or gone."""
+        return self._may_hold_any(GROUP, group)
+
+    def may_hold_class(self, label: Label) -> bool:
+        """Tell whether a row of a class may have been among the data, live now or gone."""
+        return self._may_hold_any(CLASS, label)
+
+    def holds(self, kind: str, value: Label) -> bool:
+        """Tell whether an id, group or class is on record; False also where nobody can tell."""
+        marks = self.marks
+        return marks is not None and any(marks.has(kind, form) for form in forms_of(value))
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether rows can be recognised in the record."""
+        return self.marks is not None and not self.marks.missing_keys
+
+    def _may_hold_any(self, kind: str, value: Label) -> bool:
+        if self.basis == "declared":
+            return False
+        return not self.can_tell or kind not in self.covers or self.holds(kind, value)
 
 
 @dataclass(frozen=True)
@@ -58,28 +87,6 @@ class Provenance:
         """Return the record of weights that may have seen what either record names."""
         return Provenance((*self.sources, *(s for s in other.sources if s not in self.sources)))
 
-    def level(
-        self, rows: Iterable[tuple[RowId, bytes | None]], *, is_complete: bool = True
-    ) -> tuple[Level, Basis]:
-        """Return the level at which a request for rows (id, content) is honoured, and how we know.
-
-        The level of a request is that of its weakest row.
-
-        Args:
-            rows: The rows that were asked for, also those that are not in the memory.
-            is_complete: Whether these are all: a group or class that is not in the memory may have
-                had rows that nobody knows of now.
-        """
-        wanted = list(rows)
-        suspects = [s for s in self.sources if any(s.may_hold(*row) for row in wanted)]
-        if not wanted or not is_complete:
-            suspects = [source for source in self.sources if source.basis != "declared"]
-        if not suspects:
-            is_declared = any(source.basis == "declared" for source in self.sources)
-            return "exact", "declared" if is_declared else "recorded"
-        is_recorded = any(s.basis == "recorded" and _can_tell(s) for s in suspects)
-        return "memory", "recorded" if is_recorded else "unknown"
-
 
 def declared(source: str) -> Provenance:
     """Return the record of weights of which somebody vouches that they saw a public source only."""
@@ -89,14 +96,34 @@ def declared(source: str) -> Provenance:
 UNKNOWN = Provenance((Source("unknown", "weights of unknown origin"),))
 
 
-def record_rows(name: str, ids: Sequence[RowId] | None, contents: Sequence[bytes]) -> Source:
-    """Return the record of training on rows, kept as keyed marks of ids, if any, and contents."""
-    marks = Marks()
-    for row_id in ids or []:
-        marks.add(ID, forms_of(row_id)[0])
+def record_rows(
+    name: str,
+    ids: Sequence[RowId] | None,
+    contents: Sequence[bytes],
+    *,
+    groups: Iterable[Iterable[Group]] | None,
+    labels: Iterable[Label],
+) -> Source:
+    """Return the record of training on rows, kept as keyed marks.
+
+    Args:
+        name: What to call the rows.
+        ids: Their ids, if they have any.
+        contents: Digests of their inputs.
+        groups: Per row its groups; None if nobody said: then any row may be of any group.
+        labels: Their labels.
+    """
+    marks, covers = Marks(), KINDS if groups is not None else KINDS - {GROUP}
+    for kind, values in (
+        (ID, ids or []),
+        (GROUP, {group for some in groups or () for group in some}),
+        (CLASS, {encode_key(label): label for label in labels}.values()),
+    ):
+        for value in values:
+            marks.add(kind, forms_of(value)[0])
     for content in contents:
         marks.add(CONTENT, content)
-    return Source("recorded", name, marks)
+    return Source("recorded", name, marks, covers)
 
 
 def attach(network: nn.Module, provenance: Provenance) -> None:
@@ -152,7 +179,3 @@ def _is_blank(network: nn.Module) -> bool:
     ours = ("torch.nn.modules.", "erasable.")
     is_known = all(type(module).__module__.startswith(ours) for module in network.modules())
     return is_known and not weights_of(network)
-
-
-def _can_tell(source: Source) -> bool:
-    return source.marks is not None and not source.marks.missing_keys

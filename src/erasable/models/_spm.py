@@ -191,7 +191,9 @@ class SPMClassifier(MemoryClassifier):
                 config,
                 network=trained,
             )
-            public = record_rows("public rows of pretrain", row_ids, contents)
+            public = record_rows(
+                "public rows of pretrain", row_ids, contents, groups=(), labels=labels
+            )
             for part in ("fusion", "set_encoder"):
                 mine, theirs = getattr(self.network_, part), getattr(trained, part)
                 if mine is not None:

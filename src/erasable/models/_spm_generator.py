@@ -25,6 +25,7 @@ from erasable.fusion import Kernels, get_kernels
 from erasable.memory import Grid, Marks, Memory, plain
 from erasable.models._base import class_indices
 from erasable.models._chosen_rows import requested_rows
+from erasable.models._class_numbers import ClassNumbers, label_key
 from erasable.models._consistency import Consistency, Judge
 from erasable.models._generator_parameters import (
     require_partners,
@@ -73,9 +74,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         labels: What the network is told of a class besides its rows. ``none``: nothing. ``plain``:
             an embedding that it can learn classes by. ``permuted``: an embedding whose numbering
             is drawn anew in each step, so that all numbers mean the same: none. Rows themselves are
-            always encoded without. The name of a forgotten class is dropped. A new class that is
-            remembered takes a number that is free then if they are permuted, and keeps it; with a
-            ``plain`` embedding, or if none is free, its images are drawn from rows under no number,
+            always encoded without. A class of the training keeps its number while it has rows;
+            then its name is dropped, and if it is remembered again it is a new class. New classes,
+            in their sorted order, take the numbers that are free if they are permuted. With a
+            ``plain`` embedding, or if none is free, images are drawn from rows under no number,
             which no training has had.
         rows_per_class: Rows that an image reads at most; None for all of its class.
         steps: Training steps.
@@ -100,7 +102,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     """
 
     network_: MemoryUNet
-    known_: list[Label | None]
+    numbers_: ClassNumbers
     built_: dict[str, Any]
 
     def __init__(
@@ -192,14 +194,19 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             missing = [label for label in trial.classes if label not in known]
             if missing:
                 raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")
-            self._start(config.seed, tombstones, known=known)
+            # A class without rows keeps its number free, not its name.
+            names = ClassNumbers.of(known).left(trial.classes).names
+            self._start(config.seed, tombstones, known=names)
             provenance, self.history_ = Provenance(), []
             if config.steps:
                 if self.checkpoint is not None:
                     self.note_copy("checkpoint", self.checkpoint)
                 places = class_indices(labels, known)
                 self.history_ = self._learn(inputs, places, config, known, judge)
-                provenance = provenance.plus(record_rows("rows of fit", row_ids, contents))
+                seen = None if groups is None else [row.groups for row in trial.get(row_ids)]
+                provenance = provenance.plus(
+                    record_rows("rows of fit", row_ids, contents, groups=seen, labels=labels)
+                )
             self._record(provenance)
             features = self._embed(inputs)
             require_on_grid(features, Grid(self.grid_bits))
@@ -390,25 +397,17 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         }
 
     def _description(self) -> dict[str, Any]:
-        return {"known": self.known_, "class_count": self._class_count}
+        left = self.numbers_.left(self.memory_.classes)  # rows may have gone behind its back
+        return {"known": list(left.names), "class_count": self._class_count}
 
     @property
     def _class_count(self) -> int:
         embedding = self.network_.class_embedding
         return 0 if embedding is None else int(embedding.num_embeddings) - 1
 
-    def _name_classes(self, new: Sequence[Label]) -> None:
-        """Give new classes free numbers, where a number says nothing."""
-        if self.labels != "permuted":
-            return
-        named = {(type(name), name) for name in self.known_ if name is not None}
-        fresh = iter([label for label in new if (type(label), label) not in named])
-        self.known_ = [next(fresh, None) if name is None else name for name in self.known_]
-
     def _prune(self) -> None:
         """Drop names of classes that have no rows any more."""
-        live = {(type(label), label) for label in self.memory_.classes}
-        self.known_ = [name if (type(name), name) in live else None for name in self.known_]
+        self.numbers_ = self.numbers_.left(self.memory_.classes)
 
     def _view(self, digest: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
         parts = {
@@ -450,8 +449,9 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         classes: int | None = None,
     ) -> None:
         # Names of classes stay with the weights only where the weights know classes by number.
-        self.known_ = list(known) if self.labels != "none" else []
-        network = self._network(seed, len(self.known_) if classes is None else classes).eval()
+        self.numbers_ = ClassNumbers.of(known if self.labels != "none" else ())
+        count = len(self.numbers_.names) if classes is None else classes
+        network = self._network(seed, count).eval()
         self.built_ = self._architecture()
         self._adopt(network, tombstones, dim=self._dim())
 
@@ -485,8 +485,9 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         """Return the number that the weights know each label by; −1 for one they do not."""
         if self.labels == "none":
             return None
-        place = {(type(label), label): index for index, label in enumerate(self.known_)}
-        return torch.tensor([place.get((type(label), label), -1) for label in labels])
+        is_filled = self.labels == "permuted"  # where a number says nothing
+        numbers = self.numbers_.told(self.memory_.classes, is_filled=is_filled)
+        return torch.tensor([numbers.get(label_key(label), -1) for label in labels])
 
     def _kernels(self, images: float, rows: float, device: str) -> Kernels:
         """Return kernels for so many passes of an image over so many rows."""

@@ -3,7 +3,7 @@
 from erasable.store._copies import COPY_KINDS, Copy, CopyKind
 from erasable.store._directory import ModelDirectory
 from erasable.store._embeddings import EmbeddingCache
-from erasable.store._receipt import FORMAT, Basis, Level, Receipt
+from erasable.store._receipt import FORMAT, Basis, Level, Outcome, Receipt
 from erasable.store._rows_file import RowsFile, Saved, SavedSource
 from erasable.store._stored_rows import StoredRows, read_stored_rows
 
@@ -16,6 +16,7 @@ __all__ = [
     "EmbeddingCache",
     "Level",
     "ModelDirectory",
+    "Outcome",
     "Receipt",
     "RowsFile",
     "Saved",
