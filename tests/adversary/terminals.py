@@ -27,7 +27,9 @@ X = np.random.default_rng(0).normal(size=(12, 4))
 
 def _obeyed(text: str) -> str:
     """Tell which characters that are not visible a text has, and whether a name starts a line."""
-    kinds = {unicodedata.category(character) for character in text.replace("\n", "")}
+    kinds = {
+        unicodedata.category(character) for character in text.replace("\n", "").replace("\t", "")
+    }
     raw = kinds & {"Cc", "Cf", "Zl", "Zp"}
     starts = any(line.startswith("verified: rows") for line in text.splitlines())
     return "obeyed" if raw or starts else "shown"
