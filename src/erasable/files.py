@@ -1,8 +1,12 @@
 """Writing files so that a crash leaves either the old one or the new one."""
 
+import errno
+import json
 import os
 import secrets
+import stat
 from pathlib import Path
+from typing import IO, Any
 
 from erasable.errors import StoreError
 
@@ -22,6 +26,44 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file to read, but no device, pipe or folder: reading those may never end.
+
+    Raises:
+        OSError: If it is one of those, or cannot be opened.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not an ordinary file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_bounded(path: Path, *, limit: int) -> bytes:
+    """Return the bytes of an ordinary file of at most ``limit`` bytes.
+
+    Raises:
+        OSError: If it is no ordinary file, longer, or cannot be read.
+    """
+    with open_regular(path) as file:
+        found = file.read(limit + 1)
+    if len(found) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))
+    return found
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what a JSON text says.
+
+    Raises:
+        ValueError: If it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def require_writable(folder: Path) -> None:

@@ -89,7 +89,7 @@ def test_no_command_shows_the_commands():
 
 def test_an_expected_error_of_a_process_is_one_line():
     found = process("info", "no-such-model")
-    assert (found.returncode, found.stdout) == (1, "")
+    assert (found.returncode, found.stdout) == (5, "")
     assert found.stderr.startswith("Error: Expected a saved model in ")
     assert found.stderr.count("\n") == 1
 
@@ -125,7 +125,7 @@ def test_train_keeps_its_state_where_a_link_leads(run, tmp_path, rows):
 def test_train_does_not_replace_a_model_unasked(run, model, rows):
     before = load(model).memory.digest
     code, out, err = run("train", model, rows)
-    assert (code, out) == (1, "")
+    assert (code, out) == (5, "")
     assert "--overwrite" in err
     assert load(model).memory.digest == before
 

@@ -12,7 +12,7 @@ import safetensors
 import safetensors.numpy
 
 from erasable.errors import StateError, StoreError, listing
-from erasable.files import write_atomically
+from erasable.files import open_regular, parse_json, write_atomically
 
 _FORMAT = "erasable.chunk.1"
 
@@ -77,16 +77,17 @@ class ChunkFolder:
         """
         path = self._path(first)
         try:
+            open_regular(path).close()
             with safetensors.safe_open(path, "np") as file:
                 meta = file.metadata() or {}
                 self._require_same(path, meta)
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        except (safetensors.SafetensorError, OSError) as error:
+            return Chunk(first, arrays, float(meta["seconds"]), meta["machine"])
+        except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
             raise StoreError(
                 f"Expected results in {path}, but they are damaged ({error}). Delete the file to "
                 "compute them again."
             ) from error
-        return Chunk(first, arrays, float(meta["seconds"]), meta["machine"])
 
     def _path(self, first: int) -> Path:
         return self._folder / f"chunk-{first:06d}.safetensors"
@@ -94,7 +95,7 @@ class ChunkFolder:
     def _require_same(self, path: Path, meta: Mapping[str, str]) -> None:
         if meta.get("format") != _FORMAT:
             raise StateError(f"Expected results of format {_FORMAT}, but {path} holds others.")
-        theirs = json.loads(meta["identity"])
+        theirs = parse_json(meta["identity"])
         names = sorted(theirs.keys() | self._identity.keys())
         differing = [n for n in names if theirs.get(n) != self._identity.get(n)]
         if differing:

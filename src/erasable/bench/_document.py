@@ -11,9 +11,10 @@ from rich.console import Console
 from erasable.bench._figures import data_url
 from erasable.bench._machine import machines
 from erasable.bench._runs import Run
-from erasable.bench._sheet import Sheet
+from erasable.bench._sheet import Sheet, in_markdown
 from erasable.errors import ArgumentError, MissingExtraError, listing
 from erasable.files import write_atomically
+from erasable.terminal import in_page, printable_lines
 
 FORMS = ("md", "csv", "tex", "html")
 """Endings of files that a document can be written to."""
@@ -57,7 +58,7 @@ class Document:
         for sheet in self.sheets:
             sheet.show(console)
         for fact in self.facts:
-            console.print(fact, style="dim", highlight=False)
+            console.print(printable_lines(fact), style="dim", highlight=False, markup=False)
 
     def write(self, path: Path) -> None:
         """Write to a file, in the form that its name ends in; Markdown has its pictures beside."""
@@ -77,7 +78,7 @@ class Document:
         lines += ["\n".join(sheet.markdown()) for sheet in self.sheets]
         for picture in self.pictures:
             lines.append(f"![{picture.caption}]({self._beside(path, picture).name})\n")
-        lines += ["## How it was run\n", *(f"- {fact}" for fact in self.facts), ""]
+        lines += ["## How it was run\n", *(f"- {in_markdown(fact)}" for fact in self.facts), ""]
         return "\n".join(lines)
 
     def _csv(self, path: Path) -> str:
@@ -93,7 +94,9 @@ class Document:
         from jinja2 import Environment, PackageLoader
 
         loader = PackageLoader("erasable.bench")
-        environment = Environment(loader=loader, autoescape=True, trim_blocks=True)
+        environment = Environment(
+            loader=loader, autoescape=True, trim_blocks=True, finalize=in_page
+        )
         pictures = [(picture.caption, data_url(picture.draw())) for picture in self.pictures]
         page = environment.get_template("document.html.j2")
         return page.render(document=self, pictures=pictures)

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,14 @@ from erasable.bench._forecast import say_left, seconds_left
 from erasable.bench._harness import Harness, require_kind
 from erasable.bench._rules import forget_digest
 from erasable.errors import ArgumentError, StoreError
-from erasable.files import write_atomically
+from erasable.files import parse_json, write_atomically
 from erasable.metrics import (
     floored_log,
     kl_oracle_unlearned,
     kl_unlearned_oracle,
     prediction_gap,
 )
+from erasable.npz import UNREADABLE, read_npz
 from erasable.typing import Float64s
 
 FORMAT = "erasable.pack.1"
@@ -60,12 +60,12 @@ def load_pack(path: Path) -> Pack:
         StoreError: If the file is no pack.
     """
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            head = json.loads(arrays["head"].tobytes())
-            if head["format"] != FORMAT:
-                raise ValueError(f"its format is {head['format']!r}")
-            return Pack(head["record"], head["classes"], arrays["oracles"])
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        arrays, _ = read_npz(path)
+        head = parse_json(arrays["head"].tobytes())
+        if head["format"] != FORMAT:
+            raise ValueError(f"its format is {head['format']!r}")
+        return Pack(head["record"], head["classes"], arrays["oracles"])
+    except UNREADABLE as error:
         raise StoreError(f"Expected an oracle pack in {path}, but: {error}.") from error
 
 
@@ -137,10 +137,10 @@ def load_answers(path: Path) -> OutsideAnswers:
         StoreError: If they are not in it.
     """
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            ids = arrays["ids"].tolist() if "ids" in arrays.files else None
-            return OutsideAnswers(arrays["probabilities"], arrays["classes"].tolist(), ids)
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        arrays, _ = read_npz(path)
+        ids = arrays["ids"].tolist() if "ids" in arrays else None
+        return OutsideAnswers(arrays["probabilities"], arrays["classes"].tolist(), ids)
+    except UNREADABLE as error:
         raise StoreError(
             f"Expected 'probabilities' and 'classes' in {path}, but: {error}."
         ) from error

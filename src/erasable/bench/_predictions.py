@@ -1,7 +1,6 @@
 """What a model says of every row, once; all metrics are computed from it."""
 
 import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from erasable.data import Split
 from erasable.errors import StoreError
 from erasable.files import write_atomically
 from erasable.models import read_embedded
+from erasable.npz import UNREADABLE, read_npz
 
 Float32s = npt.NDArray[np.float32]
 
@@ -50,12 +50,13 @@ def load_predictions(path: Path) -> Predictions:
     Raises:
         StoreError: If the file is damaged.
     """
-    stream = io.BytesIO(path.read_bytes())
     try:
-        with np.load(stream, allow_pickle=False) as arrays:
-            found: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-            return Predictions(**{**found, "has_votes": bool(found["has_votes"])})
-    except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        arrays, _ = read_npz(path)
+        found: dict[str, Any] = {**arrays, "has_votes": bool(arrays["has_votes"])}
+        return Predictions(**found)
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
         raise StoreError(f"Expected predictions in {path}, but: {error}. Delete it.") from error
 
 

@@ -13,10 +13,12 @@ import numpy.typing as npt
 from erasable.bench._scenarios import Scenario
 from erasable.data import Split
 from erasable.errors import ArgumentError, listing
+from erasable.files import parse_json, read_bounded
 
 THEN = ">"
 """What stands between the requests of a sequence."""
 
+_LONGEST = 2**28
 _FORMS = (
     "class:LABEL, classes:LABEL,LABEL,…, random:10%, random:500@SEED, group:NAME, ids:FILE, or "
     f"several with {THEN!r} between them"
@@ -124,7 +126,7 @@ def _listed(what: str) -> list[str]:
     """Return words with commas between them, or of a JSON list."""
     if what.startswith("["):
         try:
-            found = json.loads(what)
+            found = parse_json(what)
         except ValueError as error:
             raise ArgumentError(f"Expected a JSON list of classes, but {error}.") from error
         return [str(one) for one in found]
@@ -167,11 +169,11 @@ def _names(group: Any) -> list[str]:
 
 def _ids(train: Split, what: str, left: Bools, seed: int) -> Hit:
     try:
-        text = Path(what).read_text()
+        text = read_bounded(Path(what), limit=_LONGEST).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError(f"Expected a file of ids in {what}, but: {error}.") from error
     try:
-        listed = json.loads(text)
+        listed = parse_json(text)
     except ValueError:
         listed = [line.strip() for line in text.splitlines() if line.strip()]
     if not isinstance(listed, list):

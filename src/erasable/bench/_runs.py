@@ -16,8 +16,9 @@ from filelock import FileLock
 from erasable.bench._machine import machine
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError, StoreError
-from erasable.files import require_writable, write_atomically
+from erasable.files import parse_json, read_bounded, require_writable, write_atomically
 
+_LONGEST = 2**28
 FORMAT = "erasable.run.1"
 
 log = logging.getLogger(__name__)
@@ -94,10 +95,10 @@ class Runs:
         """
         path = self._path(settings)
         try:
-            return _parsed(path.read_bytes())
+            return _parsed(read_bounded(path, limit=_LONGEST))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"Expected a finished run in {path}, but it is damaged: {error}. Delete it to run "
                 "it again."
@@ -142,7 +143,7 @@ def test_rows(data: Dataset) -> Split:
 
 
 def _parsed(text: bytes) -> Run:
-    document = json.loads(text)
+    document = parse_json(text)
     if document.pop("format") != FORMAT:
         raise ValueError("another format")
     return Run(**document)

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from erasable.terminal import printable, printable_lines
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,8 @@ class Sheet:
         for row in self.rows:
             for column, entry in zip(self.header[1:], row[1:], strict=True):
                 if isinstance(entry, Figure):
-                    writer.writerow([self.title, _text(row[0]), column, *_measured(entry)])
+                    words = map(_in_csv, (self.title, _text(row[0]), column))
+                    writer.writerow([*words, *_measured(entry)])
         return stream.getvalue()
 
     def latex(self) -> str:
@@ -122,14 +126,14 @@ class Sheet:
 
     def show(self, console: Console) -> None:
         """Print the table to a terminal."""
-        table = Table(title=Text(self.title), title_justify="left")
+        table = Table(title=_shown(self.title), title_justify="left")
         for place, word in enumerate(self.header):
-            table.add_column(Text(word), justify="right" if place else "left", overflow="fold")
+            table.add_column(_shown(word), justify="right" if place else "left", overflow="fold")
         for row in self.rows:
-            table.add_row(*(Text(_text(entry)) for entry in row))
+            table.add_row(*(_shown(_text(entry)) for entry in row))
         console.print(table)
         for note in self.notes:
-            console.print(note, markup=False)
+            console.print(printable_lines(note), markup=False)
 
 
 def _measured(figure: Figure) -> list[float | str]:
@@ -146,8 +150,23 @@ def _text(entry: Entry) -> str:
     return entry if isinstance(entry, str) else entry.text()
 
 
+def _shown(text: str) -> Text:
+    return Text(printable(text))
+
+
+def in_markdown(text: str) -> str:
+    """Return text from outside so that Markdown makes neither HTML nor a link of it."""
+    return re.sub(r"<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", printable_lines(text))
+
+
 def _piped(text: str) -> str:
-    return text.replace("|", "\\|")
+    return in_markdown(text).replace("\n", " ").replace("|", "\\|")
+
+
+def _in_csv(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula, as OWASP advises."""
+    text = printable(text)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 _TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "×": r"$\times$"}

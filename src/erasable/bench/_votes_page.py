@@ -13,6 +13,7 @@ from erasable.bench._thumbnails import thumbnails
 from erasable.errors import ArgumentError, MissingExtraError, Problems, listing
 from erasable.memory import as_id, as_label, plain
 from erasable.models import Votes
+from erasable.terminal import in_page
 from erasable.typing import Label, RowId
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=in_page,
     )
 
 

@@ -20,6 +20,7 @@ from erasable.cli._purge import purge
 from erasable.cli._remember import remember
 from erasable.cli._sample import sample
 from erasable.cli._tables import tables_app
+from erasable.cli._terminal import guard, print_error, status_of
 from erasable.cli._train import train
 from erasable.cli._unlearning import cls_cifar, cls_imagenet, cls_random, gnn, sequence, tradeoff
 from erasable.cli._votes import votes
@@ -69,9 +70,10 @@ def in_words_of_the_command_line(message: str) -> str:
 
 
 def main() -> None:
-    """Run the command line; expected errors end it with their message and exit code 1."""
+    """Run the command line; expected errors end it with their message and the status they mean."""
+    guard()
     try:
         app()
     except (ErasableError, OSError) as error:
-        print(f"Error: {in_words_of_the_command_line(str(error))}", file=sys.stderr)
-        sys.exit(1)
+        print_error(in_words_of_the_command_line(str(error)))
+        sys.exit(status_of(error))

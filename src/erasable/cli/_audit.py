@@ -70,7 +70,7 @@ def audit(
     )
     if out is not None:
         write_atomically(out, found.to_json().encode() + b"\n")
-    emit(found.to_dict(), as_json=as_json, lines=str(found).splitlines())
+    emit(found.to_dict(), as_json=as_json, lines=str(found).split("\n"))
     if not found.is_verified:
         raise typer.Exit(3 if found.verdict is Verdict.NOTHING_FOUND else 1)
 

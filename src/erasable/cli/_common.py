@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from erasable.cli._terminal import print_line
 from erasable.errors import ArgumentError
+from erasable.terminal import printable
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -138,17 +140,21 @@ def require_png(path: Path | None, flag: str = "--out") -> None:
 
 
 def emit(document: dict[str, Any], *, as_json: bool, lines: Iterable[str]) -> None:
-    """Print a result: as one JSON document, or as lines for a person."""
+    """Print a result: as one JSON document, or as lines for a person.
+
+    A line stays a line: line breaks and escape sequences in names are shown, not obeyed. JSON
+    escapes them itself.
+    """
     if as_json:
         print(json.dumps(document, default=_plain))
     else:
         for line in lines:
-            print(line)
+            print_line(line)
 
 
 def say(message: str) -> None:
     """Print a remark to standard error, where it does not mix with results."""
-    print(message, file=sys.stderr)
+    print(printable(message), file=sys.stderr)
 
 
 def load_classifier(path: Path) -> Any:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from erasable.cli._common import AsJson, emit, say
+from erasable.cli._terminal import print_line
 
 _SHOWN = 20
 
@@ -64,7 +65,7 @@ def get(
         folder = get_dataset(name, source=source, cache=cache, progress=True)
         found[name] = str(folder)
         if not as_json:
-            print(f"{name}: {folder}")
+            print_line(f"{name}: {folder}")
     if as_json:
         emit({"folders": found}, as_json=True, lines=[])
 

@@ -8,6 +8,7 @@ import typer
 from erasable.cli._common import require_png
 from erasable.cli._generation import NetworkOption, Scale, drawings_of
 from erasable.cli._tables import Data, RunsFolder
+from erasable.cli._terminal import print_line
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -183,4 +184,4 @@ def _write(out: Path, png: bytes) -> None:
     from erasable.files import write_atomically
 
     write_atomically(out, png)
-    print(f"Picture: {out}")
+    print_line(f"Picture: {out}")

@@ -62,7 +62,7 @@ def forget(
         return
     classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
     *_, receipt = classifier.save(model)
-    emit(receipt.to_dict(), as_json=as_json, lines=str(receipt).splitlines())
+    emit(receipt.to_dict(), as_json=as_json, lines=str(receipt).split("\n"))
     for copy in classifier.copies():
         if not Path(copy.path).exists():
             say(f"Note: {copy.path} is not there now. It has {copy.holds}.")

@@ -7,6 +7,7 @@ import typer
 
 from erasable.cli._common import AsJson, emit, named_options, require_file, say
 from erasable.cli._tables import Data, Outs, RunsFolder, command
+from erasable.cli._terminal import print_line
 
 if TYPE_CHECKING:
     from erasable.bench import Document
@@ -425,4 +426,4 @@ def _show(
         return
     document.show(Console())
     for path in out or []:
-        print(f"Page: {path}")
+        print_line(f"Page: {path}")

@@ -22,6 +22,7 @@ from erasable.cli._common import (
     require_file,
     say,
 )
+from erasable.terminal import printable
 
 
 def predict(
@@ -65,8 +66,7 @@ def predict(
             temperature=temperature,
         )
     )
-    held = classifier.memory.table.position
-    own = sum(held(row_id) is not None for row_id in arrays.ids or [])
+    own = sum(row_id in classifier.memory for row_id in arrays.ids or [])
     probabilities = classifier.predict_proba(arrays.X)
     labels = classifier.classes_[probabilities.argmax(axis=1)]
     if own:
@@ -82,7 +82,8 @@ def predict(
         []
         if out
         else [
-            f"{i}\t{label}\t{p:.4f}" for i, (label, p) in enumerate(zip(labels, best, strict=True))
+            f"{i}\t{printable(str(label))}\t{p:.4f}"
+            for i, (label, p) in enumerate(zip(labels, best, strict=True))
         ]
     )
     if accuracy is not None:

@@ -24,6 +24,7 @@ from erasable.cli._tables import (
     Smoothing,
     command,
 )
+from erasable.cli._terminal import print_line
 from erasable.errors import ArgumentError, listing
 
 if TYPE_CHECKING:
@@ -437,4 +438,4 @@ def _show(
         return
     document.show(Console())
     for path in out or []:
-        print(f"Page: {path}")
+        print_line(f"Page: {path}")

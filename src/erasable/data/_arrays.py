@@ -1,25 +1,15 @@
 """Rows in ``.npz`` files."""
 
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from erasable.errors import ArgumentError, Problems
+from erasable.npz import UNREADABLE, read_npz
 
 _KNOWN = ("X", "y", "ids", "groups")
-_UNREADABLE = (
-    ValueError,
-    OSError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 @dataclass(frozen=True)
@@ -44,7 +34,7 @@ def read_arrays(path: Path, *, needs_labels: bool = False) -> Arrays:
     Raises:
         ArgumentError: If the file is missing, damaged, incomplete or inconsistent; all at once.
     """
-    arrays = _read(path)
+    arrays, others = _read(path)
     problems = Problems(str(path))
     needed = ("X", "y") if needs_labels else ("X",)
     problems.note_items(
@@ -53,41 +43,35 @@ def read_arrays(path: Path, *, needs_labels: bool = False) -> Arrays:
         "these are missing",
         remedy="Write them with numpy.savez(path, X=…, y=…).",
     )
-    problems.note_items(
-        sorted(set(arrays) - set(_KNOWN)), f"Expected only {', '.join(_KNOWN)}, but also got"
-    )
+    problems.note_items(others, f"Expected only {', '.join(_KNOWN)}, but also got")
     lengths = {name: array.shape[:1] for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         problems.note(f"Expected arrays of one length, but got {lengths}.")
-    if "X" in arrays and not len(arrays["X"]):
-        problems.note("Expected at least one row, but there is none.")
+    if "X" in arrays and not arrays["X"].size:
+        problems.note("Expected at least one row of at least one number, but there is none.")
     problems.raise_if_any()
     ids = arrays["ids"].tolist() if "ids" in arrays else None
     groups = _groups(arrays["groups"]) if "groups" in arrays else None
     return Arrays(arrays["X"], arrays.get("y"), ids, groups)
 
 
-def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
     try:
-        with path.open("rb") as handle:
-            file = np.load(handle, allow_pickle=False)
-            if isinstance(file, np.lib.npyio.NpzFile):
-                return {name: _array(file[name], name) for name in file.files}
+        arrays, others = read_npz(path, _KNOWN)
     except FileNotFoundError:
         raise ArgumentError(f"Expected an .npz file, but there is no {path}.") from None
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise ArgumentError(
-            f"Expected an .npz file of plain arrays, but {path} cannot be read: {error}"
+            f"Expected an .npz file of plain arrays, but {path} cannot be read: "
+            f"{str(error) or type(error).__name__}."
         ) from error
-    raise ArgumentError(f"Expected an .npz file, but {path} holds a single array.")
-
-
-def _array(found: Any, name: str) -> npt.NDArray[Any]:
-    if not isinstance(found, np.ndarray):  # numpy hands out other members of a zip file as bytes
-        raise ValueError(f"{name!r} is not an array.")
-    if not found.ndim:
-        raise ValueError(f"{name!r} is a single value, not one per row.")
-    return found
+    single = [name for name, array in arrays.items() if not array.ndim]
+    if single:
+        raise ArgumentError(
+            f"Expected arrays with one value per row in {path}, but {single[0]!r} is a single "
+            "value."
+        )
+    return arrays, others
 
 
 def _groups(array: npt.NDArray[Any]) -> list[list[Any]]:

@@ -22,10 +22,13 @@ from erasable.data._layouts import Decoded, UInt8s, decoded_digest
 from erasable.data._specs import Spec
 from erasable.data._split import Split
 from erasable.errors import StoreError, listing
-from erasable.files import sync_folder, write_atomically
+from erasable.files import parse_json, read_bounded, sync_folder, write_atomically
 
 FORMAT = "erasable.data.1"
 COMMIT = "data.json"
+MARKER = ".erasable-data"
+"""There while files are written: the folder is one that this library made."""
+
 PARTIAL = ".partial-"
 """How names begin that are of no use once their process has ended."""
 
@@ -64,6 +67,7 @@ def cache_lock(spec: Spec, root: Path) -> Iterator[None]:
     folder = root / spec.name
     path = root / f".{spec.name}.lock"
     lock = FileLock(path)
+    _require_ours(spec, folder)
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -93,7 +97,7 @@ def read_entry(spec: Spec, root: Path) -> Entry | None:
     folder = root / spec.name
     path = folder / COMMIT
     try:
-        document = json.loads(path.read_bytes())
+        document = parse_json(read_bounded(path, limit=2**24))
     except FileNotFoundError:
         return None
     except (ValueError, OSError) as error:
@@ -125,10 +129,11 @@ def write_entry(spec: Spec, splits: Mapping[str, Decoded], *, source: str, root:
         if entry is not None:
             verify(spec, entry)
             return entry
+    _require_ours(spec, folder)
     try:
         return _write(spec, splits, folder, source)
     except BaseException as error:
-        for name in _files(spec):  # without the commit point they are of no use
+        for name in (*_files(spec), MARKER):  # without the commit point they are of no use
             with contextlib.suppress(OSError):
                 (folder / name).unlink()
         if isinstance(error, OSError) and not isinstance(error, StoreError):
@@ -141,6 +146,7 @@ def write_entry(spec: Spec, splits: Mapping[str, Decoded], *, source: str, root:
 
 def _write(spec: Spec, splits: Mapping[str, Decoded], folder: Path, source: str) -> Entry:
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).touch()
     (folder / COMMIT).unlink(missing_ok=True)
     for split, found in splits.items():
         _write_array(folder / _file(split, "images"), found.images)
@@ -157,7 +163,25 @@ def _write(spec: Spec, splits: Mapping[str, Decoded], folder: Path, source: str)
         "files": files,
     }
     write_atomically(folder / COMMIT, json.dumps(document, indent=1).encode())
+    (folder / MARKER).unlink(missing_ok=True)
     return entry
+
+
+def _require_ours(spec: Spec, folder: Path) -> None:
+    """Refuse to write where a link or files of somebody else are.
+
+    Raises:
+        StoreError: If the folder is there and this library did not make it.
+    """
+    is_link = folder.is_symlink()
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    foreign = names & set(_files(spec)) and not names & {COMMIT, MARKER}
+    if is_link or foreign:
+        found = "a link" if is_link else "files of others, without the data.json that names them"
+        raise StoreError(
+            f"Expected to write {spec.name} to {folder}, but there is {found}. Nothing there was "
+            "changed. Move it away, or name another folder by ERASABLE_DATA."
+        )
 
 
 def verify(spec: Spec, entry: Entry) -> None:

@@ -53,8 +53,13 @@ def load_folder(
     """
     if not root.is_dir():
         raise ArgumentError(f"Expected a folder of images, but there is no folder {root}.")
-    parts = _parts(root)
-    found = {part: _walk(root, part) for part in parts}
+    try:
+        parts = _parts(root)
+        found = {part: _walk(root, part) for part in parts}
+    except OSError as error:
+        raise ArgumentError(
+            f"Expected a folder of images that can be read, but {root} cannot: {error}."
+        ) from error
     problems = Problems(str(root))
     for part in found.values():
         _note(problems, part)

@@ -7,7 +7,6 @@ is read in its binary version only.
 import gzip
 import hashlib
 import io
-import json
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.errors import ArgumentError
+from erasable.files import parse_json
 
 if TYPE_CHECKING:
     from erasable.data._specs import Spec
@@ -148,7 +148,16 @@ class CifarSheetLayout(Layout):
                         f"{sheet.size[0]}×{sheet.size[1]} {sheet.mode}."
                     )
                 pixels = np.asarray(sheet)
-        except (UnidentifiedImageError, OSError, SyntaxError, zlib.error) as error:
+        except (
+            UnidentifiedImageError,
+            Image.DecompressionBombError,
+            OSError,
+            SyntaxError,
+            ValueError,
+            zlib.error,
+        ) as error:
+            if isinstance(error, ArgumentError):
+                raise
             raise ArgumentError(f"Expected a PNG file, but {name} is damaged: {error}.") from error
         return pixels.reshape(rows, height, width, colours)
 
@@ -195,7 +204,7 @@ def _idx(name: str, contents: Mapping[str, bytes], shape: tuple[int, ...]) -> UI
 
 def _json_labels(name: str, contents: Mapping[str, bytes], rows: int) -> UInt8s:
     try:
-        labels = json.loads(contents[name])
+        labels = parse_json(contents[name])
     except ValueError as error:
         raise ArgumentError(f"Expected JSON, but {name} is damaged: {error}.") from error
     is_list = isinstance(labels, list) and len(labels) == rows

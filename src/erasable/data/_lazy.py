@@ -1,8 +1,10 @@
 """Images in files, decoded when they are indexed."""
 
+import contextlib
 import hashlib
 import operator
 import os
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.errors import ArgumentError, listing
+from erasable.files import open_regular
 from erasable.typing import Ints
 
 if TYPE_CHECKING:
@@ -21,6 +24,10 @@ UInt8s = npt.NDArray[np.uint8]
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What files are read as, whatever their names say: formats that need no other program."""
 
+_LARGE = 2**24
+"""Images of more pixels are decoded one at a time: a small file can hold hundreds of megabytes."""
+
+_one_large = threading.Lock()
 _AT_ONCE = 256
 _MOST_WORKERS = 16
 
@@ -156,12 +163,14 @@ def decode_image(path: Path, resolution: int) -> UInt8s:
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
             _require_ordinary(image)
-            colours = _eight_bits(ImageOps.exif_transpose(image)).convert("RGB")
-            square = (resolution, resolution)
-            fitted = ImageOps.fit(colours, square, Image.Resampling.BICUBIC)
-            return np.asarray(fitted, np.uint8)
+            is_large = image.width * image.height > _LARGE
+            with _one_large if is_large else contextlib.nullcontext():
+                colours = _eight_bits(ImageOps.exif_transpose(image)).convert("RGB")
+                square = (resolution, resolution)
+                fitted = ImageOps.fit(colours, square, Image.Resampling.BICUBIC)
+                return np.asarray(fitted, np.uint8)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ValueError(str(error)) from error
 

@@ -4,20 +4,30 @@ Members are read by name into memory. Nothing is ever extracted, so no name in a
 out of a folder.
 """
 
+import bz2
+import gzip
 import io
 import lzma
 import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from erasable.data._layouts import canonical
 from erasable.errors import ArgumentError
+from erasable.files import open_regular, read_bounded
 
 _DEPTH = 5
+_FOLD = 4  # of the largest file that is wanted: archives have all of them, and other things
+_COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+    b"\x5d\0\0": lzma.LZMAFile,
+}
 _AR = b"!<arch>\n"
 _DAMAGE = (
     tarfile.TarError,
@@ -28,6 +38,8 @@ _DAMAGE = (
     OSError,
     ValueError,
     RuntimeError,
+    MemoryError,
+    OverflowError,
 )
 
 
@@ -47,7 +59,7 @@ def read_members(path: Path, wanted: Collection[str], *, limit: int) -> dict[str
     if canonical(path.name) in wanted:  # one of the files: the others lie beside it
         return read_members(path.parent, wanted, limit=limit)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _in_archive(file, wanted, limit)
     except FileNotFoundError:
         raise ArgumentError(f"Expected a file or a folder, but there is no {path}.") from None
@@ -75,8 +87,7 @@ def _in_folder(root: Path, wanted: Collection[str], limit: int) -> dict[str, byt
     best = max(_folders(root, wanted), key=lambda one: len(one[1]))[1]  # the first of equal ones
     for name, file in best.items():
         try:
-            _require_small(name, file.stat().st_size, limit)
-            found[name] = file.read_bytes()
+            found[name] = read_bounded(file, limit=limit)
         except (OSError, ValueError) as error:
             raise ArgumentError(
                 f"Expected a file of the data set, but {file} cannot be read: {error}."
@@ -107,8 +118,9 @@ def _in_archive(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[st
 
 
 def _in_tar(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[str, bytes]:
-    found = {}
-    with tarfile.open(fileobj=file, mode="r:*") as archive:
+    found: dict[str, bytes] = {}
+    stream = _Bounded(_decompressed(file), _FOLD * limit)
+    with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]  # only reads
         for member in archive:
             name = canonical(member.name)
             if name not in wanted or not member.isreg():
@@ -117,6 +129,38 @@ def _in_tar(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[str, b
             content = archive.extractfile(member)
             found[name] = b"" if content is None else content.read()
     return found
+
+
+def _decompressed(file: IO[bytes]) -> IO[bytes]:
+    """Return what a tar archive was before it was compressed; told by its first bytes."""
+    start = file.read(6)
+    file.seek(0)
+    for magic, opened in _COMPRESSED.items():
+        if start.startswith(magic):
+            stream: IO[bytes] = opened(file)
+            return stream
+    return file
+
+
+class _Bounded:
+    """A file to read from start to end, which ends with an error before it fills the memory.
+
+    Args:
+        file: The file.
+        limit: Most bytes to read.
+    """
+
+    def __init__(self, file: IO[bytes], limit: int) -> None:
+        self._file = file
+        self._left = limit
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        found = self._file.read(min(size, self._left + 1))
+        self._left -= len(found)
+        if self._left < 0:
+            raise ValueError("it expands to far more than the data set has")
+        return found
 
 
 def _in_zip(file: IO[bytes], wanted: Collection[str], limit: int) -> dict[str, bytes]:

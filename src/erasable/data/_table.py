@@ -1,10 +1,13 @@
 """Tables: CSV with nothing but Python, Parquet with pyarrow."""
 
 import csv
+import io
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +16,11 @@ from erasable.data._folder import RESOLUTION
 from erasable.data._lazy import LazyImages, reasons
 from erasable.data._split import Dataset, Split, drawn, require_unique
 from erasable.errors import ArgumentError, MissingExtraError, Problems
+from erasable.files import open_regular
+from erasable.npz import ALWAYS, FOLD
 from erasable.typing import Float32s
 
+_LONGEST_LINE = 2**24
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
@@ -95,8 +101,8 @@ def load_table(
 def _csv(path: Path) -> Cells:
     problems = Problems(str(path))
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
+        with open_regular(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+            reader = csv.reader(_lines(file), strict=True)
             header = next(reader, [])
             rows = [(reader.line_num, row) for row in reader if row]
     except FileNotFoundError:
@@ -105,13 +111,21 @@ def _csv(path: Path) -> Cells:
         raise ArgumentError(
             f"Expected a CSV file in UTF-8, but {path} cannot be read: {error}."
         ) from error
-    twice = sorted({name for name in header if header.count(name) > 1})
+    twice = sorted(name for name, count in Counter(header).items() if count > 1)
     problems.note_items(twice, "Expected a name of its own for each column, but got twice")
     odd = [line for line, row in rows if len(row) != len(header)]
     problems.note_items(odd, f"Expected {len(header)} cells in each row, but not in these lines")
     problems.raise_if_any()
     cells = zip(*(row for _, row in rows), strict=True)
     return dict(zip(header, map(list, cells), strict=True)) if rows else {n: [] for n in header}
+
+
+def _lines(file: IO[str]) -> Iterator[str]:
+    """Yield the lines of a file, none of which may fill the memory."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise ValueError(f"it has a line of {_LONGEST_LINE:,} characters or more")
+        yield line
 
 
 def _parquet(path: Path) -> Cells:
@@ -122,7 +136,10 @@ def _parquet(path: Path) -> Cells:
             "Reading Parquet needs pyarrow. Install it with: pip install 'erasable[table]'"
         ) from error
     try:
-        found: Cells = parquet.read_table(path).to_pydict()
+        with open_regular(path) as file:
+            table = parquet.ParquetFile(file)
+            _require_modest(table.metadata, path.stat().st_size)
+            found: Cells = table.read().to_pydict()
     except FileNotFoundError:
         raise ArgumentError(f"Expected a table, but there is no {path}.") from None
     except (ArrowException, OSError, ValueError) as error:
@@ -130,6 +147,20 @@ def _parquet(path: Path) -> Cells:
             f"Expected a Parquet file, but {path} cannot be read: {error}."
         ) from error
     return found
+
+
+def _require_modest(metadata: Any, size: int) -> None:
+    """Refuse a file that would expand beyond what one of its size can reasonably hold."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    expanded = max(
+        sum(group.total_byte_size for group in groups),
+        metadata.num_rows * metadata.num_columns,  # a column of one value takes no bytes
+    )
+    if expanded > max(ALWAYS, FOLD * size):
+        raise ValueError(
+            f"it has {size:,} bytes and would expand to {expanded:,}. If that is right, write it "
+            "without compression and without dictionaries"
+        )
 
 
 def _features(cells: Cells, columns: Columns) -> tuple[str, ...]:

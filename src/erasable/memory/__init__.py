@@ -23,6 +23,7 @@ from erasable.memory._keys import (
     as_label,
     decode_key,
     encode_key,
+    forms_of,
     plain,
     sort_labels,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "encode_row",
     "find_copies",
     "first_unequal",
+    "forms_of",
     "has_forms",
     "kept",
     "keyring",

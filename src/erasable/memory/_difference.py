@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from erasable.memory._digest import LtHash
-from erasable.memory._keys import encode_key
+from erasable.memory._keys import encode_key, in_one_form
 from erasable.memory._live import LiveRows
 from erasable.memory._memory import Memory
 
@@ -101,7 +101,7 @@ def _contradictions(live: LiveRows, part: str) -> Iterator[Difference]:
 
 
 def _group_contradictions(live: LiveRows, part: str) -> Iterator[Difference]:
-    stated = {(group, info.id) for info in live.table.infos for group in info.groups}
+    stated = {(in_one_form(g), info.id) for info in live.table.infos for g in info.groups}
     listed = {(group, row) for group, rows in live.table._in_group.items() for row in rows}
     for group, row_id in sorted(listed ^ stated, key=repr):
         found = ("listed", "not listed") if (group, row_id) in listed else ("not listed", "listed")

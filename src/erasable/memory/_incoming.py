@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from erasable.errors import ArgumentError, Problems, RowIdError
 from erasable.memory._grid import Grid
-from erasable.memory._keys import as_group, as_id, as_label, encode_key
+from erasable.memory._keys import as_group, as_id, as_label, encode_key, in_one_form
 from erasable.typing import Float32s, Group, Label, RowId
 
 T = TypeVar("T")
@@ -20,7 +20,8 @@ T = TypeVar("T")
 class Incoming:
     """Rows that are well formed: rounded embeddings (rows, dim) and plain values.
 
-    ``ids`` is None where ids are to be generated.
+    ``ids`` is None where ids are to be generated. Ids and groups are as they were given, because an
+    earlier version may have marked them so; `in_one_form` returns the rows as they are stored.
     """
 
     embeddings: Float32s
@@ -41,6 +42,11 @@ class Incoming:
             [self.groups[p] for p in positions],
             [self.contents[p] for p in positions],
         )
+
+    def in_one_form(self) -> "Incoming":
+        """Return the rows with ids and groups in the form that is stored."""
+        ids = None if self.ids is None else [in_one_form(row_id) for row_id in self.ids]
+        return replace(self, ids=ids, groups=[_sorted(map(in_one_form, g)) for g in self.groups])
 
 
 def check_embeddings(values: Any, dim: int, problems: Problems) -> npt.NDArray[Any] | None:
@@ -162,7 +168,12 @@ def _groups_of_row(value: Any) -> tuple[Group, ...]:
     if value is None:
         return ()
     is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-    found = {encode_key(group): group for group in map(as_group, value if is_many else [value])}
+    return _sorted(map(as_group, value if is_many else [value]))
+
+
+def _sorted(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """Return groups, each once, in the order of their keys."""
+    found = {encode_key(group): group for group in groups}
     return tuple(found[key] for key in sorted(found))
 
 
@@ -173,5 +184,6 @@ def _as_content(value: Any) -> bytes | None:
 
 
 def _note_repeats(ids: list[RowId], problems: Problems) -> None:
-    repeated = [row_id for row_id, count in Counter(ids).items() if count > 1]
+    counts = Counter(map(in_one_form, ids))
+    repeated = [row_id for row_id, count in counts.items() if count > 1]
     problems.note_items(repeated, "Expected each id once, but got again", kind=RowIdError)

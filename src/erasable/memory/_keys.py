@@ -1,14 +1,22 @@
-"""Plain values for ids, labels and groups, and their injective text form."""
+"""Plain values for ids, labels and groups, and their injective text form.
+
+Text can be written in several ways that look the same: "é" is one character (NFC), or "e" and an
+accent (NFD, as on a Mac). Ids and groups name people and rows, so they are stored as NFC and looked
+up in any form. Labels are handed back by predictions and stay as they were given.
+"""
 
 import math
 import sys
+import unicodedata
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from erasable.errors import ArgumentError
 from erasable.typing import Group, Label, RowId
+
+Name = TypeVar("Name", bound=Label)
 
 _RANK: dict[type, int] = {bool: 0, int: 1, float: 2, str: 3}
 
@@ -50,6 +58,31 @@ def as_id(value: Any, *, noun: str = "row id") -> RowId:
 def as_group(value: Any) -> Group:
     """Return the group as a plain Python value."""
     return as_id(value, noun="group")
+
+
+def in_one_form(name: Name) -> Name:
+    """Return an id or group as new rows have it: text as NFC.
+
+    Examples:
+        >>> in_one_form("e\u0301") == "\u00e9"
+        True
+    """
+    return cast(Name, unicodedata.normalize("NFC", name)) if isinstance(name, str) else name
+
+
+def forms_of(name: Label) -> tuple[bytes, ...]:
+    """Return the keys of every form that an id or group may have been marked in, as bytes.
+
+    The first is the one for new marks. Earlier versions marked names as they were typed.
+
+    Examples:
+        >>> len(forms_of("user-42")), len(forms_of("Zo\u00e9"))
+        (1, 2)
+    """
+    forms: list[Label] = [in_one_form(name), name]
+    if isinstance(name, str):
+        forms.append(unicodedata.normalize("NFD", name))
+    return tuple(dict.fromkeys(encode_key(form).encode() for form in forms))
 
 
 def encode_key(value: Label) -> str:

@@ -97,7 +97,7 @@ class Memory:
 
     def __contains__(self, row_id: object) -> bool:
         found = plain(row_id)
-        return type(found) in (str, int) and self.table.position(found) is not None
+        return type(found) in (str, int) and bool(self.table.ids_named(found))
 
     def __iter__(self) -> Iterator[Row]:
         """Yield rows in canonical order: by encoded id, whatever order they came in."""
@@ -156,8 +156,8 @@ class Memory:
 
     def positions(self, ids: Sequence[RowId]) -> Ints:
         """Return where rows lie until the next change, (ids,)."""
-        wanted = [as_id(row_id) for row_id in as_list(ids, "ids")]
-        found = [self.table.position(row_id) for row_id in wanted]
+        wanted = as_list(ids, "ids")
+        found = [self._place(row_id) for row_id in wanted]
         unknown = [row_id for row_id, place in zip(wanted, found, strict=True) if place is None]
         if unknown:
             raise RowIdError(f"Expected ids of this memory, but it has no {listing(unknown)}.")
@@ -267,7 +267,7 @@ class Memory:
         )
         kept = self._admitted(rows, problems, reinstate=reinstate, skip_forgotten=skip_forgotten)
         rows = rows if len(kept) == len(rows) else rows.keep(kept)
-        return self._store(rows, reinstate=reinstate)
+        return self._store(rows.in_one_form(), reinstate=reinstate)
 
     def admissible(
         self,
@@ -466,6 +466,13 @@ class Memory:
         record = self.record(position)
         embedding = self.table.embeddings[position].copy()
         return Row(record.id, record.label, record.groups, embedding)
+
+    def _place(self, row_id: Any) -> int | None:
+        """Return where the row of exactly this id lies, else one of this name in another form."""
+        name = as_id(row_id)
+        exact = self.table.position(plain(row_id))
+        named = self.table.ids_named(name)
+        return exact if exact is not None or not named else self.table.position(named[0])
 
     def _canonical_positions(self) -> list[int]:
         infos = self.table.infos

@@ -76,12 +76,13 @@ def select(memory: "Memory", *, ids: Any, groups: Any, classes: Any, missing_ok:
     subjects = _plain(groups, as_group, "groups", problems)
     labels = _plain(classes, as_label, "classes", problems)
     problems.raise_if_any()
-    chosen: dict[RowId, None] = dict.fromkeys([i for i in wanted if i in memory])
+    live = {name: memory.table.ids_named(name) for name in wanted}
+    chosen: dict[RowId, None] = dict.fromkeys(row for rows in live.values() for row in rows)
     for group in subjects:
         chosen.update(dict.fromkeys(memory.table.ids_in_group(group)))
     chosen.update(dict.fromkeys(_ids_of_classes(memory, labels)))
     tombstones = memory.tombstones
-    gone = [row_id for row_id in wanted if row_id not in memory]
+    gone = [name for name in wanted if not live[name]]
     empty = [group for group in subjects if not memory.table.ids_in_group(group)]
     selection = Selection(
         list(chosen),

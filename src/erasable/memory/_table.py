@@ -1,10 +1,12 @@
 """Rows side by side in growing arrays, found by id, removed without a gap."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from erasable.memory._keys import in_one_form
 from erasable.typing import Float32s, Group, Ints, RowId
 
 
@@ -24,6 +26,9 @@ class RowTable:
 
     Removal moves the last row into the hole and wipes the place it came from, so it costs O(dim),
     no live row is ever copied twice, and no byte of a removed row stays in the arrays.
+
+    Ids and groups are kept as they were stored, and found in any form of their text. Rows of
+    earlier versions can have ids that are not NFC, and two of them can have the same name.
     """
 
     def __init__(self, dim: int) -> None:
@@ -32,6 +37,7 @@ class RowTable:
         self._slots: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._infos: list[RowInfo] = []
         self._in_group: dict[Group, dict[RowId, None]] = {}
+        self._other_forms: dict[RowId, dict[RowId, None]] = {}
 
     def __len__(self) -> int:
         return len(self._infos)
@@ -52,16 +58,22 @@ class RowTable:
         return self._infos
 
     def position(self, row_id: RowId) -> int | None:
-        """Return where a row lies now."""
+        """Return where the row of exactly this id lies now."""
         return self._position.get(row_id)
+
+    def ids_named(self, name: RowId) -> list[RowId]:
+        """Return the ids of live rows that are this name in some form, usually one or none."""
+        usual = in_one_form(name)
+        found = [usual] if usual in self._position else []
+        return [*found, *self._other_forms.get(usual, ())]
 
     def positions(self, ids: list[RowId]) -> list[int]:
         """Return where rows that are live lie now."""
         return [self._position[row_id] for row_id in ids]
 
     def ids_in_group(self, group: Group) -> list[RowId]:
-        """Return the ids of a group's rows (none if nobody is in it)."""
-        return list(self._in_group.get(group, ()))
+        """Return the ids of a group's rows (none if nobody is in it), in any form of its name."""
+        return list(self._in_group.get(in_one_form(group), ()))
 
     def append(self, embeddings: Float32s, infos: list[RowInfo]) -> None:
         """Add rows (rows, dim) at the end."""
@@ -71,14 +83,15 @@ class RowTable:
         self._slots[start:end] = [info.slot for info in infos]
         for position, info in enumerate(infos, start):
             self._position[info.id] = position
-            for group in info.groups:
-                self._in_group.setdefault(group, {})[info.id] = None
+            _file(self._in_group, _names(info.groups), info.id)
+            _file(self._other_forms, _names([info.id]) - {info.id}, info.id)
         self._infos += infos
 
     def remove(self, row_id: RowId) -> None:
         """Take one row out."""
         hole, last = self._position.pop(row_id), len(self) - 1
-        self._leave_groups(self._infos[hole])
+        _unfile(self._in_group, _names(self._infos[hole].groups), row_id)
+        _unfile(self._other_forms, _names([row_id]) - {row_id}, row_id)
         if hole != last:
             self._embeddings[hole] = self._embeddings[last]
             self._slots[hole] = self._slots[last]
@@ -87,13 +100,6 @@ class RowTable:
         self._embeddings[last] = 0
         self._slots[last] = 0
         self._infos.pop()
-
-    def _leave_groups(self, info: RowInfo) -> None:
-        for group in info.groups:
-            members = self._in_group[group]
-            del members[info.id]
-            if not members:
-                del self._in_group[group]
 
     def _reserve(self, rows: int) -> None:
         capacity = len(self._slots)
@@ -104,3 +110,19 @@ class RowTable:
             slots = np.zeros(grown, np.int64)
             slots[: len(self)] = self.slots
             self._embeddings, self._slots = embeddings, slots
+
+
+def _names(values: Iterable[Group]) -> set[Group]:
+    return {in_one_form(value) for value in values}
+
+
+def _file(index: dict[Group, dict[RowId, None]], names: set[Group], row_id: RowId) -> None:
+    for name in names:
+        index.setdefault(name, {})[row_id] = None
+
+
+def _unfile(index: dict[Group, dict[RowId, None]], names: set[Group], row_id: RowId) -> None:
+    for name in names:
+        del index[name][row_id]
+        if not index[name]:
+            del index[name]

@@ -5,7 +5,7 @@ from erasable.memory._contents import content_parts
 from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
 from erasable.memory._keyring import keys_folder
-from erasable.memory._keys import encode_key
+from erasable.memory._keys import forms_of
 from erasable.memory._marks import CONTENT, GROUP, ID, Marks, Tombstone
 from erasable.typing import Group, RowId, Units
 
@@ -26,35 +26,36 @@ class Tombstones:
         self, row_id: RowId, content: bytes | None, units: Units, tombstone: Tombstone
     ) -> None:
         """Mark a row as forgotten."""
-        self.marks.add(ID, encode_key(row_id).encode(), tombstone)
+        self.marks.add(ID, forms_of(row_id)[0], tombstone)
         for part in self._parts(content, units):
             self.marks.add(CONTENT, part, tombstone)
 
     def bury_group(self, group: Group, tombstone: Tombstone) -> None:
         """Mark a group as forgotten whole."""
-        self.marks.add(GROUP, encode_key(group).encode(), tombstone)
+        self.marks.add(GROUP, forms_of(group)[0], tombstone)
 
     def lift(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Unmark a row; marks of its groups stay, for the group's other rows."""
-        self.marks.discard(ID, encode_key(row_id).encode())
+        for form in forms_of(row_id):
+            self.marks.discard(ID, form)
         for part in self._parts(content, units):
             self.marks.discard(CONTENT, part)
 
     def has_id(self, row_id: RowId) -> bool:
-        """Tell whether a row of this id was forgotten."""
-        return self.marks.has(ID, encode_key(row_id).encode())
+        """Tell whether a row of this id, in any form of its text, was forgotten."""
+        return any(self.marks.has(ID, form) for form in forms_of(row_id))
 
     def has_group(self, group: Group) -> bool:
-        """Tell whether a group was forgotten."""
-        return self.marks.has(GROUP, encode_key(group).encode())
+        """Tell whether a group, in any form of its text, was forgotten whole."""
+        return any(self.marks.has(GROUP, form) for form in forms_of(group))
 
     def of_id(self, row_id: RowId) -> Tombstone | None:
         """Return what is known of when a row of this id was forgotten."""
-        return self.marks.tombstone(ID, encode_key(row_id).encode())
+        return self._first(ID, row_id)
 
     def of_group(self, group: Group) -> Tombstone | None:
         """Return what is known of when a group was forgotten."""
-        return self.marks.tombstone(GROUP, encode_key(group).encode())
+        return self._first(GROUP, group)
 
     def knows(self, row_id: RowId, content: bytes) -> bool:
         """Tell whether a row of this id or this content was forgotten."""
@@ -85,6 +86,10 @@ class Tombstones:
             or any(self.marks.has(CONTENT, part) for part in parts)
             or any(map(self.has_group, rows.groups[position]))
         )
+
+    def _first(self, kind: str, name: RowId) -> Tombstone | None:
+        found = (self.marks.tombstone(kind, form) for form in forms_of(name))
+        return next((one for one in found if one is not None), None)
 
     def _parts(self, content: bytes | None, units: Units) -> tuple[bytes, ...]:
         if content is not None:

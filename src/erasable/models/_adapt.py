@@ -12,6 +12,7 @@ from torch import nn
 
 from erasable.encoders import Encoder, ModuleEncoder, build_encoder
 from erasable.errors import ArgumentError, StateError, StoreError
+from erasable.files import open_regular
 from erasable.models._base import NetworkClassifier
 from erasable.models._inputs import as_labels
 from erasable.models._provenance import UNKNOWN, Provenance, provenance_of
@@ -95,8 +96,9 @@ def _taken_over(
 def _from_file(model: NetworkClassifier, path: Path, seed: int) -> Start:
     encoder, _ = model._build_encoder(seed, is_blank=True)
     try:
+        open_regular(path).close()
         tensors = safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, MemoryError) as error:
         raise StoreError(
             f"Expected the directory of a saved model or a .safetensors file, but {path}: {error}."
         ) from error

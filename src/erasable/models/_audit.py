@@ -207,13 +207,7 @@ def _others(memory: Memory, selection: Selection) -> list[int]:
 def _built_anew(memory: Memory, records: list[Record], embeddings: Float32s) -> Memory:
     """Return a new memory like another, with rows as they are stored and nothing else."""
     anew = Memory(memory.dim, grid=memory.grid)
-    anew.add(
-        embeddings,
-        [record.label for record in records],
-        ids=[record.id for record in records],
-        groups=[record.groups for record in records],
-        contents=[record.content for record in records],
-    )
+    anew.restore(embeddings, records)  # names as they are stored, whatever their form
     return anew
 
 

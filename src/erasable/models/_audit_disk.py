@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from erasable.errors import StoreError
-from erasable.memory import Difference, Memory, Record, encode_key, first_unequal
+from erasable.memory import Difference, Memory, Record, encode_key, first_unequal, forms_of
 from erasable.models._copies import absent_caches, forgotten_entries
 from erasable.models._saving import Place
 from erasable.store import EmbeddingCache, ModelDirectory, StoredRows, read_stored_rows
@@ -115,7 +115,7 @@ def describe_copies(model: "MemoryModel", forgotten: Sequence[RowId]) -> list[st
         f"the cache in {copy.path}: it is not there now. purge() when it is back."
         for copy in absent_caches(model)
     ]
-    keys = [encode_key(row_id).encode() for row_id in forgotten]
+    keys = [form for row_id in forgotten for form in forms_of(row_id)]
     for folder, by_content in forgotten_entries(model).items():
         count = max(by_content, EmbeddingCache(folder).held(keys))
         if count:

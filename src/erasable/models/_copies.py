@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from erasable.errors import StateError, listing
-from erasable.memory import encode_key, keys_folder
+from erasable.errors import StateError, StoreError, listing
+from erasable.memory import forms_of, keys_folder
 from erasable.store import EmbeddingCache
 from erasable.typing import RowId
 
@@ -98,8 +98,15 @@ def forgotten_entries(model: "MemoryModel") -> dict[Path, int]:
 
 
 def clear_caches(model: "MemoryModel", ids: list[RowId]) -> int:
-    """Remove the rows' embeddings from every cache the model has used; return how many."""
-    return sum(EmbeddingCache(f).remove(_encoded(ids)) for f in _cache_folders(model))
+    """Remove the rows' embeddings from every cache the model has used; return how many.
+
+    Raises:
+        StoreError: If a link has taken the place of a cache, or of something in it.
+    """
+    folders = _cache_folders(model)
+    for folder in folders:
+        _require_in_place(folder)
+    return sum(EmbeddingCache(folder).remove(_encoded(ids)) for folder in folders)
 
 
 def purge(model: "MemoryModel") -> Purged:
@@ -107,6 +114,7 @@ def purge(model: "MemoryModel") -> Purged:
 
     Raises:
         StateError: If a key of the tombstones is missing, so that nobody can tell.
+        StoreError: If a link has taken the place of a cache, or of something in it.
     """
     marks = model.memory.tombstones.marks
     if marks.missing_keys:
@@ -115,9 +123,12 @@ def purge(model: "MemoryModel") -> Purged:
             f"{listing(marks.missing_keys)} are not there, so kept embeddings cannot be checked "
             "against what was forgotten. Put the key files back."
         )
+    folders = _cache_folders(model)
+    for folder in folders:
+        _require_in_place(folder)
     removed = sum(
         EmbeddingCache(folder).sweep(lambda content: marks.has_content(content))
-        for folder in _cache_folders(model)
+        for folder in folders
     )
     left = [copy for copy in known_copies(model) if copy.kind in ("checkpoint", "report")]
     return Purged(removed, [*absent_caches(model), *left])
@@ -131,9 +142,19 @@ def _cache_folders(model: "MemoryModel") -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
+def _require_in_place(folder: Path) -> None:
+    """Refuse a folder, noted without links in its path, that is only reached by one now."""
+    if folder.exists() and folder.resolve() != folder:
+        raise StoreError(
+            f"Expected the cache of embeddings itself in {folder}, but a link leads from there to "
+            f"{folder.resolve()}. Nothing there was removed. Delete the link; if the cache was "
+            "moved, name its new place as embedding_cache."
+        )
+
+
 def _ids(model: "MemoryModel") -> list[RowId]:
     return [info.id for info in model.memory.table.infos]
 
 
 def _encoded(ids: list[RowId]) -> list[bytes]:
-    return [encode_key(row_id).encode() for row_id in ids]
+    return [form for row_id in ids for form in forms_of(row_id)]

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from erasable.encoders import ModuleEncoder
-from erasable.memory import encode_key
+from erasable.memory import forms_of
 from erasable.models._networks import SPMNetwork, evaluate
 from erasable.store import EmbeddingCache
 from erasable.training import Inputs
@@ -51,7 +51,7 @@ def cached_embeddings(
     with _Display(enabled=verbose) as display:
         raw = EmbeddingCache(folder).encode(
             _identity(network, inputs.shape[1:]),
-            [encode_key(row_id).encode() for row_id in ids],
+            [forms_of(row_id)[0] for row_id in ids],
             inputs.digests,
             compute,
             on_progress=display.show,

@@ -12,7 +12,17 @@ from typing import Any
 from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError, listing
-from erasable.memory import CLASS, CONTENT, GROUP, ID, Marks, content_parts, encode_key, has_forms
+from erasable.memory import (
+    CLASS,
+    CONTENT,
+    GROUP,
+    ID,
+    Marks,
+    content_parts,
+    encode_key,
+    forms_of,
+    has_forms,
+)
 from erasable.models._fingerprint import UnreadableError, fingerprint, held_tensors
 from erasable.models._overlap import data_of, is_row_of, names_data
 from erasable.models._stateless import RECORD, surroundings, unknown_parts
@@ -51,7 +61,7 @@ class Source:
             return is_row_of(self.name, row_id)
         if self.marks is None or self.marks.missing_keys:
             return True
-        has_id = self.marks.has(ID, encode_key(row_id).encode())
+        has_id = any(self.marks.has(ID, form) for form in forms_of(row_id))
         if has_id or content is None:
             return has_id
         return self.marks.has_content(content) or (self._knows_forms and not has_forms(content))
@@ -66,7 +76,8 @@ class Source:
 
     def holds(self, kind: str, value: Label) -> bool:
         """Tell whether an id, group or class is on record; False also where nobody can tell."""
-        return self.marks is not None and self.marks.has(kind, encode_key(value).encode())
+        marks = self.marks
+        return marks is not None and any(marks.has(kind, form) for form in forms_of(value))
 
     @property
     def can_tell(self) -> bool:
@@ -137,7 +148,7 @@ def record_rows(
         (CLASS, {encode_key(label): label for label in labels}.values()),
     ):
         for value in values:
-            marks.add(kind, encode_key(value).encode())
+            marks.add(kind, forms_of(value)[0])
     for part in {part for content in contents for part in content_parts(content)}:
         marks.add(CONTENT, part)
     return Source("recorded", name, marks, covers)

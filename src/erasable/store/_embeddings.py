@@ -4,6 +4,9 @@ A cache is a folder with one folder per encoder, its *shelf*, and in it segments
 thousand rows, written atomically and read by memory mapping. A row is found by its id *and* its
 content, so a row whose pixels changed is encoded anew. Removing a row overwrites its entry with
 zeros, in place and on every shelf: nothing derived from the row stays.
+
+Nothing but shelves, which are named by the digest of their description, is ever read or removed. A
+link among them is refused: what it leads to need not be ours.
 """
 
 import hashlib
@@ -20,14 +23,17 @@ from filelock import FileLock
 from erasable.errors import StateError, StoreError
 from erasable.files import require_writable, write_atomically
 from erasable.store._segments import (
+    DESCRIPTION,
     KEY,
     Bools,
     Embeddings,
-    discard,
     each_segment,
     find_keys,
     is_among,
+    is_shelf,
     read_segments,
+    require_ours,
+    shelf_name,
     write_segment,
 )
 from erasable.typing import Ints
@@ -99,7 +105,8 @@ class EmbeddingCache:
         Everything is flushed to disk before this returns.
 
         Raises:
-            StoreError: If the cache cannot be written to.
+            StoreError: If the cache cannot be written to, or something in it is a link; nothing
+                was removed then.
         """
         wanted = _digests(ids)
         return self._remove(lambda index: is_among(index["id"], wanted))
@@ -123,8 +130,12 @@ class EmbeddingCache:
     # -- inside ----------------------------------------------------------------------------------
 
     def _remove(self, matches: Callable[[npt.NDArray[Any]], Bools]) -> int:
+        for folder in self._shelves():
+            require_ours(folder)
         try:
             return sum(len(index) for index in self._each(matches, removes=True))
+        except StoreError:
+            raise
         except OSError as error:
             raise StoreError(
                 f"Expected to remove rows from the embeddings in {self.folder}, but: {error}. Make "
@@ -141,16 +152,20 @@ class EmbeddingCache:
         self, matches: Callable[[npt.NDArray[Any]], Bools], *, removes: bool = False
     ) -> Iterator[npt.NDArray[Any]]:
         for folder in self._shelves():
+            require_ours(folder)  # before the lock, which is a file in it
             with _lock(folder):
                 yield from each_segment(folder, matches, removes=removes)
 
     def _shelf(self, encoder: Mapping[str, Any]) -> Path:
         description = json.dumps({"format": FORMAT, **encoder}, sort_keys=True, indent=2).encode()
-        folder = self.folder / _name(description)
+        folder = self.folder / shelf_name(description)
+        require_writable(self.folder)
+        folder.mkdir(exist_ok=True)
+        require_ours(folder)
         require_writable(folder)
         with _lock(folder):
-            if not _is_shelf(folder):
-                write_atomically(folder / "encoder.json", description)
+            if not is_shelf(folder):
+                write_atomically(folder / DESCRIPTION, description)
         return folder
 
     def _shelves(self) -> list[Path]:
@@ -183,19 +198,6 @@ def _by_content(is_forgotten: Callable[[bytes], bool]) -> Callable[[npt.NDArray[
     return matches
 
 
-def _is_shelf(folder: Path) -> bool:
-    """Tell whether a folder is one that this cache made: it is named by its description."""
-    try:
-        is_ours = bool(_FOLDER.fullmatch(folder.name)) and folder.is_dir()
-        return is_ours and _name((folder / "encoder.json").read_bytes()) == folder.name
-    except FileNotFoundError:
-        return False
-
-
-def _name(description: bytes) -> str:
-    return hashlib.sha256(description).hexdigest()[:32]
-
-
 def _lock(folder: Path) -> FileLock:
     """Return the lock that keeps readers and writers of all processes apart."""
     return FileLock(folder / ".lock")
@@ -209,7 +211,7 @@ def _read(folder: Path, keys: npt.NDArray[Any]) -> tuple[Embeddings, Ints]:
     for segment in read_segments(folder):
         at, among = find_keys(segment.index, keys[missing])
         if not all(segment.is_sound(entry) for entry in at.tolist()):
-            discard(segment.path)
+            segment.discard()
             continue
         parts.append(segment.embeddings[at])
         places.append(missing[among])

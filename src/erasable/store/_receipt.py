@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from erasable.errors import StoreError
+from erasable.terminal import printable
 
 Level = Literal["exact", "certified", "memory"]
 """How far a forget reaches: see the page on levels in the documentation."""
@@ -117,5 +118,6 @@ class Receipt:
             "memory after": self.digest_after,
             "weights": self.weights_digest,
         }
-        table = [f"{name:17}{value}" for name, value in lines.items() if value]
-        return "\n".join([*table, *(f"note             {note}" for note in self.notes)])
+        found = [(name, value) for name, value in lines.items() if value]
+        found += [("note", note) for note in self.notes]
+        return "\n".join(f"{name:17}{printable(value)}" for name, value in found)

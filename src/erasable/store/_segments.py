@@ -1,25 +1,38 @@
-"""Files of embeddings: keys first, so that looking for a row does not touch the others' values."""
+"""Files of embeddings: keys first, so that looking for a row does not touch the others' values.
 
+A folder and its files are opened themselves, never what a link of their name leads to, and files
+are removed relative to the open folder: whoever exchanges one for a link gets nothing removed.
+"""
+
+import contextlib
+import hashlib
 import logging
+import os
 import re
 import secrets
+import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from erasable.errors import StoreError
-from erasable.files import write_atomically
+from erasable.files import open_regular, write_atomically
+from erasable.terminal import printable
 from erasable.typing import Ints
 
 KEY = np.dtype([("id", "u1", 32), ("content", "u1", 32)])
 """A row's key: digests of its id and of its content."""
 
+DESCRIPTION = "encoder.json"
+"""The file that marks a folder as a shelf: the folder is named by its digest."""
+
+_LONGEST_DESCRIPTION = 2**24
 _MAGIC = b"erasable.embeddings.1\n\0\0"
 _HEAD = struct.Struct("<24sIII4sI16x")  # magic, rows, dim, bytes per number, zeros, checksum
 _INDEX = np.dtype([*((name, KEY[name]) for name in KEY.names or ()), ("checksum", "<u4")])
@@ -38,11 +51,20 @@ class Segment:
     """One file: an entry per row in the index, and its embedding.
 
     An entry of zeros is that of a row which was removed.
+
+    Attributes:
+        path: Where the file lies, for messages.
+        index: Keys and checksums, (entries,), mapped.
+        embeddings: (entries, dim), mapped.
+        file: The open file.
+        folder: Handle of the folder that it lies in.
     """
 
     path: Path
     index: npt.NDArray[Any]
     embeddings: Embeddings
+    file: IO[bytes]
+    folder: int
 
     @property
     def is_live(self) -> Bools:
@@ -55,16 +77,41 @@ class Segment:
         return bool(_checksum(self.index[entry], self.embeddings[entry]) == self.index[entry][2])
 
     def overwrite(self, hit: Bools) -> None:
-        """Put zeros over entries and their embeddings, and flush them to disk."""
+        """Put zeros over entries and their embeddings, and flush them to disk.
+
+        A file that has another name, as a copy made of hard links has, is left under that name as
+        it is: zeros would reach beyond the cache.
+        """
+        if os.fstat(self.file.fileno()).st_nlink > 1:
+            self._replace_without(hit)
+            return
         self.embeddings[hit] = 0
         self.index[hit] = np.zeros((), _INDEX)
         for part in (self.embeddings, self.index):
             part.flush()  # type: ignore[attr-defined]  # a memory map
         # If this is not reached, the file no longer fits its head and is deleted as damaged.
-        with self.path.open("r+b") as file:
-            file.write(_head(self.index, self.embeddings))
+        self.file.seek(0)
+        self.file.write(_head(self.index, self.embeddings))
+        self.file.flush()
         if not self.is_live.any():
-            self.path.unlink()
+            os.unlink(self.path.name, dir_fd=self.folder)
+
+    def discard(self) -> None:
+        """Delete a damaged file."""
+        _discard(self.folder, self.path)
+
+    def _replace_without(self, hit: Bools) -> None:
+        log.warning(
+            "%s has a second name elsewhere, under which removed embeddings stay: delete it",
+            printable(str(self.path)),
+        )
+        kept = self.is_live & ~hit
+        if not kept.any():
+            os.unlink(self.path.name, dir_fd=self.folder)
+            return
+        index, embeddings = self.index[kept], self.embeddings[kept]
+        data = _head(index, embeddings) + index.tobytes() + embeddings.tobytes()
+        write_atomically(self.path, data)
 
 
 def write_segment(folder: Path, keys: npt.NDArray[Any], embeddings: Embeddings) -> None:
@@ -87,25 +134,104 @@ def read_segments(folder: Path, mode: Literal["r", "r+"] = "r") -> Iterator[Segm
     """Yield every segment as a memory map; one that is damaged is deleted, not trusted.
 
     Call with the folder locked: what a killed write left behind is deleted as well.
+
+    Raises:
+        StoreError: If the folder or a file of it is a link.
     """
-    for path in sorted(folder.iterdir()):
-        if _LEFT_OVER.fullmatch(path.name):
-            path.unlink()
-        elif _NAME.fullmatch(path.name):
-            try:
-                found = _read(path, mode)
-            except FileNotFoundError:
-                continue  # somebody else deleted it just now
-            if found is None:
-                discard(path)
-            else:
-                yield found
+    with _opened(folder) as handle:
+        for name in sorted(os.listdir(handle)):
+            if _LEFT_OVER.fullmatch(name) and is_shelf(folder):
+                os.unlink(name, dir_fd=handle)
+            elif _NAME.fullmatch(name):
+                yield from _segment(handle, folder / name, mode)
 
 
-def discard(path: Path) -> None:
-    """Delete a damaged segment."""
-    log.warning("%s is damaged: it is deleted, and its rows are encoded anew", path)
-    path.unlink()
+def shelf_name(description: bytes) -> str:
+    """Return the name of the folder for an encoder: a digest of its description."""
+    return hashlib.sha256(description).hexdigest()[:32]
+
+
+def is_shelf(folder: Path) -> bool:
+    """Tell whether a folder is one that a cache made: it is named by the description in it."""
+    try:
+        with open_regular(folder / DESCRIPTION) as file:
+            return shelf_name(file.read(_LONGEST_DESCRIPTION)) == folder.name
+    except OSError:
+        return False
+
+
+def require_ours(folder: Path) -> None:
+    """Refuse a folder of segments that is a link or has one in it, or that has files of others.
+
+    Raises:
+        StoreError: If there is something that this library did not write.
+    """
+    with _opened(folder) as handle, os.scandir(handle) as entries:
+        for entry in entries:
+            if _NAME.fullmatch(entry.name):
+                path = folder / entry.name
+                if not entry.is_file(follow_symlinks=False):
+                    raise _linked(path)
+                if not _is_ours(path):
+                    raise StoreError(
+                        f"Expected embeddings of this library in {path}, but it is another file, "
+                        f"in a folder without the {DESCRIPTION} that names it. Nothing was "
+                        "removed. Delete the file, or take its folder out of the cache."
+                    )
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether this library wrote a segment, damaged or not: by its folder, or by its head."""
+    if is_shelf(path.parent):
+        return True
+    with open_regular(path) as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Open a folder itself, not one that a link leads to."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        if folder.is_symlink():
+            raise _linked(folder) from error
+        raise
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _segment(handle: int, path: Path, mode: Literal["r", "r+"]) -> Iterator[Segment]:
+    access = os.O_RDWR if mode == "r+" else os.O_RDONLY
+    flags = access | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        file = os.fdopen(os.open(path.name, flags, dir_fd=handle), f"{mode}b")
+    except FileNotFoundError:
+        return  # somebody else deleted it just now
+    except OSError as error:
+        is_link = stat.S_ISLNK(os.lstat(path.name, dir_fd=handle).st_mode)
+        raise (_linked(path) if is_link else error) from error
+    with file:
+        found = _read(file, handle, path, mode)
+        if found is None:
+            _discard(handle, path)
+        else:
+            yield found
+
+
+def _discard(handle: int, path: Path) -> None:
+    log.warning("%s is damaged: it is deleted, and its rows are encoded anew", printable(str(path)))
+    os.unlink(path.name, dir_fd=handle)
+
+
+def _linked(path: Path) -> StoreError:
+    return StoreError(
+        f"Expected {path} to be a folder or file of embeddings, but it is a link or a special "
+        "file, and nothing behind it is read or removed. Delete it; what it leads to is yours to "
+        "delete."
+    )
 
 
 def find_keys(index: npt.NDArray[Any], keys: npt.NDArray[Any]) -> tuple[Ints, Ints]:
@@ -143,11 +269,12 @@ def each_segment(
                 segment.overwrite(hit)
 
 
-def _read(path: Path, mode: Literal["r", "r+"]) -> Segment | None:
+def _read(file: IO[bytes], folder: int, path: Path, mode: Literal["r", "r+"]) -> Segment | None:
     """Return a segment, or None if the file is not one."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        head = file.read(_HEAD.size)
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        raise _linked(path)
+    size, head = found.st_size, file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
     _, rows, dim, width, _, _ = _HEAD.unpack(head)
@@ -155,20 +282,21 @@ def _read(path: Path, mode: Literal["r", "r+"]) -> Segment | None:
     middle = _HEAD.size + rows * _INDEX.itemsize
     if numbers is None or not rows or not dim or size != middle + rows * dim * width:
         return None
-    index = _map(path, mode, _INDEX, _HEAD.size, (rows,))
-    embeddings = _map(path, mode, numbers, middle, (rows, dim))
-    return Segment(path, index, embeddings) if head == _head(index, embeddings) else None
+    index = _map(file, mode, _INDEX, _HEAD.size, (rows,))
+    embeddings = _map(file, mode, numbers, middle, (rows, dim))
+    is_sound = head == _head(index, embeddings)
+    return Segment(path, index, embeddings, file, folder) if is_sound else None
 
 
 def _map(
-    path: Path,
+    file: IO[bytes],
     mode: Literal["r", "r+"],
     dtype: np.dtype[Any],
     offset: int,
     shape: tuple[int, ...],
 ) -> npt.NDArray[Any]:
     mapped: npt.NDArray[Any]
-    mapped = np.memmap(path, dtype=dtype, mode=mode, offset=offset, shape=shape)
+    mapped = np.memmap(file, dtype=dtype, mode=mode, offset=offset, shape=shape)
     return mapped
 
 

@@ -11,8 +11,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from erasable.errors import StateError, StoreError
-from erasable.files import write_atomically
+from erasable.errors import ErasableError, StateError, StoreError
+from erasable.files import open_regular, parse_json, write_atomically
 
 _FORMAT = "erasable.checkpoint.1"
 _NAME = "checkpoint.safetensors"
@@ -23,6 +23,18 @@ _STATE = {
     "adam_step": "step",
 }
 """What optimisers keep per parameter, by its name in the file."""
+
+
+_DAMAGE = (
+    safetensors.SafetensorError,
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+)
+"""What a damaged file makes of those that read it; torch raises RuntimeError on other shapes."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +61,28 @@ def seconds_spent(folder: Path) -> float:
 def discard_checkpoint(folder: Path) -> None:
     """Remove a checkpoint, and its folder unless something else lies there.
 
+    A file of that name that is no checkpoint stays.
+
     Args:
         folder: Where the checkpoint lies.
     """
     if not folder.is_dir():
         return
-    for path in (folder / _NAME, *folder.glob(f".{_NAME}.*.tmp")):
+    if _is_ours(folder / _NAME):
+        (folder / _NAME).unlink(missing_ok=True)
+    for path in folder.glob(f".{_NAME}.*.tmp"):
         path.unlink(missing_ok=True)
     if not folder.is_symlink() and not any(folder.iterdir()):
         folder.rmdir()
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        open_regular(path).close()
+        with safetensors.safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get("format") == _FORMAT
+    except (safetensors.SafetensorError, OSError):
+        return False
 
 
 class Checkpoint:
@@ -113,26 +138,33 @@ class Checkpoint:
         if not self._path.exists():
             return None
         try:
+            open_regular(self._path).close()
             with safetensors.safe_open(self._path, "pt") as file:
                 meta = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        except (safetensors.SafetensorError, OSError) as error:
+            self._require_same(meta)
+            found = Progress(
+                int(meta["epochs_done"]),
+                parse_json(meta["history"]),
+                float(meta.get("seconds", 0)),
+            )
+            network.load_state_dict(_part(tensors, "network."))
+            _set_optimizer_state(network, optimizer, tensors)
+            if average is not None:
+                average.load_state_dict(_part(tensors, "average."))
+        except ErasableError:
+            raise
+        except _DAMAGE as error:
             raise StoreError(
                 f"Expected a checkpoint in {self._path}, but it is damaged ({error}). Delete it to "
                 "start anew."
             ) from error
-        self._require_same(meta)
-        network.load_state_dict(_part(tensors, "network."))
-        _set_optimizer_state(network, optimizer, tensors)
-        if average is not None:
-            average.load_state_dict(_part(tensors, "average."))
-        history = json.loads(meta["history"])
-        return Progress(int(meta["epochs_done"]), history, float(meta.get("seconds", 0)))
+        return found
 
     def _require_same(self, meta: Mapping[str, str]) -> None:
         if meta.get("format") != _FORMAT:
             raise StoreError(f"Expected {_FORMAT} in {self._path}, but got {meta.get('format')!r}.")
-        found = json.loads(meta["identity"])
+        found = parse_json(meta["identity"])
         names = {*found, *self._identity}
         other = sorted(n for n in names if found.get(n) != self._identity.get(n))
         if other:

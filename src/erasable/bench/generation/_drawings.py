@@ -15,8 +15,10 @@ from erasable.baselines.generation import DiffusionMethod, unlearn_class
 from erasable.bench._runs import Run
 from erasable.bench.generation._generators import Bytes, Generators, channels_first
 from erasable.bench.generation._strips import as_strip
+from erasable.errors import StoreError
 from erasable.files import require_writable, write_atomically
 from erasable.metrics import frechet_distance
+from erasable.npz import UNREADABLE, read_npz
 from erasable.typing import Label
 
 _STEPS = 50
@@ -135,13 +137,12 @@ class Drawings:
                 stream = io.BytesIO()
                 np.savez_compressed(stream, **vars(make()))
                 write_atomically(path, stream.getvalue())
-        with np.load(path, allow_pickle=False) as arrays:
-            return Drawn(
-                arrays["images"],
-                float(arrays["seconds"]),
-                int(arrays["again"]),
-                int(arrays["same"]),
-            )
+        try:
+            arrays, _ = read_npz(path)
+            numbers = (float(arrays["seconds"]), int(arrays["again"]), int(arrays["same"]))
+            return Drawn(arrays["images"], *numbers)
+        except UNREADABLE as error:
+            raise StoreError(f"Expected images in {path}, but: {error}. Delete it.") from error
 
     def of_original(self, kind: str, seed: int, **options: Any) -> Bytes:
         """Return what an original draws."""
