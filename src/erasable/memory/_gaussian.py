@@ -44,7 +44,7 @@ class SecondMoments(Follower):
     @property
     def fit(self) -> "GaussianFit":
         """Discriminants of the rows as they are now."""
-        with self._live.lock:
+        with self._live.building():
             if self._fit is None:
                 self._fit = GaussianFit(self._live.grid, self._total, *self._sums)
             return self._fit

@@ -132,7 +132,8 @@ def _cache_folders(model: "MemoryModel") -> list[Path]:
 
 
 def _ids(model: "MemoryModel") -> list[RowId]:
-    return [info.id for info in model.memory.table.infos]
+    with model.memory.live.lock.reading():
+        return [info.id for info in model.memory.table.infos]
 
 
 def _encoded(ids: list[RowId]) -> list[bytes]:

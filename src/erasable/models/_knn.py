@@ -123,9 +123,11 @@ class KNNClassifier(MemoryClassifier):
         inputs = self._check_inputs(X, reset=False)
         if len(inputs) != len(labels):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
-        self._require_rows()
-        ranks = self._nearest_ranks(inputs, tried[-1])
-        classes = self.memory_.classes
+        batches = list(self._embeddings(inputs))
+        with self.memory_.live.lock.reading():
+            self._require_rows()
+            ranks = self._nearest_ranks(batches, tried[-1])
+            classes = self.memory_.classes
         place = {(type(label), label): rank for rank, label in enumerate(classes)}
         truth = np.array([place.get((type(label), label), -1) for label in labels])
         scores = {k: float(np.mean(_winners(ranks[:, :k], len(classes)) == truth)) for k in tried}
@@ -133,14 +135,13 @@ class KNNClassifier(MemoryClassifier):
         self.k = max(tried, key=lambda k: (scores[k], -k))
         return self
 
-    def _nearest_ranks(self, inputs: Inputs, k: int) -> Ints:
+    def _nearest_ranks(self, batches: list[Tensor], k: int) -> Ints:
         """Return the class of each query's neighbours, nearest first, (queries, ≤ k)."""
         live = self.memory_.live
         search = reading(k, self.search, candidates=max(k, self.candidates)).search
         ranks = live.sums.rank_of_slots()[live.table.slots]
         parts = [
-            search.nearest(live, queries.double().numpy(), k).positions
-            for queries in self._embeddings(inputs)
+            search.nearest(live, queries.double().numpy(), k).positions for queries in batches
         ]
         places = np.concatenate(parts)
         return np.where(places < 0, -1, ranks[places])

@@ -1,9 +1,12 @@
 """What models with a memory share: remembering, forgetting, saving."""
 
+import contextlib
+import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, overload
+from weakref import WeakKeyDictionary
 
 import numpy.typing as npt
 from torch import nn
@@ -20,6 +23,12 @@ from erasable.store import COPY_KINDS, Basis, Copy, CopyKind, Level, Receipt
 from erasable.training import Inputs
 from erasable.typing import Label, RowId
 from erasable.weights import weights_digest
+
+
+_NOTING = threading.Lock()
+
+_BEGINNINGS: WeakKeyDictionary["MemoryModel", threading.RLock] = WeakKeyDictionary()
+"""Locks of models that are being begun: they have no rows yet, whose lock would do."""
 
 
 class MemoryModel(NetworkModel):
@@ -84,6 +93,9 @@ class MemoryModel(NetworkModel):
 
         An estimator that was never fitted starts with an untrained encoder and plain similarity.
 
+        Rows are encoded while other threads may predict, forget and remember. What was forgotten
+        meanwhile is refused as if it had been forgotten before.
+
         Args:
             X: Inputs, like those of `fit`.
             y: One label per input.
@@ -92,8 +104,7 @@ class MemoryModel(NetworkModel):
             reinstate: Accept rows that were forgotten before.
             skip_forgotten: Leave out rows that were forgotten before.
         """
-        with self._unchanged_on_error():
-            is_new = not self.__sklearn_is_fitted__()
+        with self._begun_if_new() as is_new:
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
             ids, groups = listed(ids), listed(groups)  # they are read more than once
             if is_new:
@@ -110,18 +121,47 @@ class MemoryModel(NetworkModel):
             kept_ids = at_places(kept, ids)
             self._require_ids(kept_ids)
             if kept:
-                before = {(type(label), label) for label in self.memory_.classes}
-                self.memory_.add(
-                    self._embed(inputs.take(kept), ids=kept_ids),
-                    at_places(kept, labels),
-                    ids=kept_ids,
-                    groups=at_places(kept, groups),
-                    contents=at_places(kept, contents),
-                    reinstate=reinstate,
-                )
-                now = self.memory_.classes
-                self._name_classes([one for one in now if (type(one), one) not in before])
+                encoded = self._embed(inputs.take(kept), ids=kept_ids)  # takes long: nobody waits
+                with self._uncached_if_refused(kept_ids), self.memory_.live.lock.writing():
+                    before = {(type(label), label) for label in self.memory_.classes}
+                    self.memory_.add(
+                        encoded,
+                        at_places(kept, labels),
+                        ids=kept_ids,
+                        groups=at_places(kept, groups),
+                        contents=at_places(kept, contents),
+                        reinstate=reinstate,
+                        skip_forgotten=skip_forgotten,
+                    )
+                    now = self.memory_.classes
+                    self._name_classes([one for one in now if (type(one), one) not in before])
         return self
+
+    @contextlib.contextmanager
+    def _begun_if_new(self) -> Iterator[bool]:
+        """Yield whether the model has yet to begin, alone if so; as it was, if that fails."""
+        if self.__sklearn_is_fitted__():
+            yield False  # rows are added all or none, and other threads may change the rest
+            return
+        with _NOTING:
+            beginning = _BEGINNINGS.setdefault(self, threading.RLock())
+        with beginning:
+            is_new = not self.__sklearn_is_fitted__()
+            with self._unchanged_on_error():
+                yield is_new
+
+    @contextlib.contextmanager
+    def _uncached_if_refused(self, ids: Sequence[RowId] | None) -> Iterator[None]:
+        """Take embeddings of rows that are not stored in the end out of the caches again.
+
+        Another thread may have forgotten them while they were encoded.
+        """
+        try:
+            yield
+        finally:
+            refused = [row_id for row_id in ids or [] if row_id not in self.memory_]
+            if refused:
+                clear_caches(self, refused)
 
     # -- forgetting ------------------------------------------------------------------------------
 
@@ -174,17 +214,19 @@ class MemoryModel(NetworkModel):
             saw the rows.
         """
         self._require_fitted()
-        selection = self.memory_.select(
-            ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
-        )
-        digest = self.weights_digest
-        level, basis = self._level(selection, digest)
-        if dry_run:
-            return plan_forget(self.memory_, selection, level=level, basis=basis)
-        # First: if this is interrupted, what was removed is only encoded again.
-        clear_caches(self, [*selection.ids, *selection.missing])
-        done = self.memory_.drop(selection)
-        self._prune()
+        with self.memory_.live.lock.changing():  # predictions go on until rows are taken out
+            selection = self.memory_.select(
+                ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
+            )
+            digest = self.weights_digest
+            level, basis = self._level(selection, digest)
+            if dry_run:
+                return plan_forget(self.memory_, selection, level=level, basis=basis)
+            # First: if this is interrupted, what was removed is only encoded again.
+            clear_caches(self, [*selection.ids, *selection.missing])
+            with self.memory_.live.lock.writing():
+                done = self.memory_.drop(selection)
+                self._prune()
         return Receipt.new(
             request_id=request_id,
             rows=len(done.ids),
@@ -236,8 +278,9 @@ class MemoryModel(NetworkModel):
         """
         self._require_fitted()
         self._check_parameters()
-        place = save(self, Path(path), overwrite=overwrite)
-        self.places_ = {**self.places_, place.path: place}
+        with self.memory_.live.lock.changing():
+            place = save(self, Path(path), overwrite=overwrite)
+            self.places_ = {**self.places_, place.path: place}
 
     def find(self, X: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
         """Find rows that look (nearly) like the inputs to the encoder: copies under other ids.
@@ -258,8 +301,9 @@ class MemoryModel(NetworkModel):
         if kind not in COPY_KINDS:
             raise ArgumentError(f"Expected kind to be {listing(COPY_KINDS)}, but got {kind!r}.")
         copy = Copy(kind, str(Path(path).resolve()))
-        if copy not in self.copies_:
-            self.copies_ = [*self.copies_, copy]
+        with _NOTING:
+            if copy not in self.copies_:
+                self.copies_ = [*self.copies_, copy]
 
     def copies(self) -> list[KnownCopy]:
         """Return every place that holds something of the rows, as far as this model knows."""
@@ -295,10 +339,11 @@ class MemoryModel(NetworkModel):
 
     def _adopt(self, network: nn.Module, tombstones: Marks, *, dim: int) -> None:
         self._laid_out(network)
-        self.network_, self.places_ = network, {}
+        self.places_ = {}
         self.data_ = None  # whoever reads rows from a data set may record which, and how split
         self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
         self.memory_ = Memory(dim, grid=Grid(self.grid_bits), tombstones=tombstones)
+        self.network_ = network  # last: with it the model counts as fitted
 
     def _tombstones(self, source: NetworkModel | None = None) -> Marks:
         """Return the marks of what was forgotten from this model, and from the one it adapts."""
