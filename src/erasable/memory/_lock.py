@@ -1,4 +1,4 @@
-"""Many threads read, one changes: a lock that forgets do not wait for longer than for one reading."""
+"""Many threads read, one at a time changes."""
 
 import contextlib
 import threading

@@ -213,7 +213,7 @@ class CodeIndex:
             count,
             *pointers,
             False,
-            faiss.SearchParametersIVF(nprobe=near.shape[1]),
+            faiss.SearchParametersIVF(nprobe=near.shape[1]),  # type: ignore[call-arg]  # stub lacks it
         )
         return distances, keys
 

@@ -140,9 +140,7 @@ class KNNClassifier(MemoryClassifier):
         live = self.memory_.live
         search = reading(k, self.search, candidates=max(k, self.candidates)).search
         ranks = live.sums.rank_of_slots()[live.table.slots]
-        parts = [
-            search.nearest(live, queries.double().numpy(), k).positions for queries in batches
-        ]
+        parts = [search.nearest(live, queries.double().numpy(), k).positions for queries in batches]
         places = np.concatenate(parts)
         return np.where(places < 0, -1, ranks[places])
 

@@ -289,7 +289,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
     def _own_positions(self, wanted: list[RowId | None] | None) -> Ints | None:
         if wanted is None:
             return None
-        named = [i for i, row_id in enumerate(wanted) if row_id is not None]
+        named = {place: row_id for place, row_id in enumerate(wanted) if row_id is not None}
         positions = np.full(len(wanted), -1, np.int64)
-        positions[named] = self.memory_.positions([wanted[i] for i in named])
+        positions[list(named)] = self.memory_.positions(list(named.values()))
         return positions

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy.typing as npt
 from torch import nn
 
-from erasable.errors import ArgumentError, StateError, listing
+from erasable.errors import ArgumentError, RowIdError, StateError, listing
 from erasable.memory import Grid, Marks, Match, Memory, Selection
 from erasable.models._base import NetworkModel
 from erasable.models._copies import KnownCopy, Purged, clear_caches, known_copies, purge
@@ -23,7 +23,6 @@ from erasable.store import COPY_KINDS, Basis, Copy, CopyKind, Level, Receipt
 from erasable.training import Inputs
 from erasable.typing import Label, RowId
 from erasable.weights import weights_digest
-
 
 _NOTING = threading.Lock()
 
@@ -158,10 +157,15 @@ class MemoryModel(NetworkModel):
         """
         try:
             yield
-        finally:
-            refused = [row_id for row_id in ids or [] if row_id not in self.memory_]
-            if refused:
-                clear_caches(self, refused)
+        except RowIdError:
+            self._uncache(ids)
+            raise
+        self._uncache(ids)
+
+    def _uncache(self, ids: Sequence[RowId] | None) -> None:
+        refused = [row_id for row_id in ids or [] if row_id not in self.memory_]
+        if refused:
+            clear_caches(self, refused)
 
     # -- forgetting ------------------------------------------------------------------------------
 
