@@ -25,7 +25,8 @@ class ReadersWriterLock:
 
     def __init__(self) -> None:
         self._turn = threading.RLock()  # of those who change, one at a time
-        self._signal = threading.Condition(threading.Lock())
+        self._state = threading.Lock()  # taken as it is: a Condition can be interrupted half taken
+        self._signal = threading.Condition(self._state)
         self._readers: dict[int, int] = {}  # holds per thread
         self._writer: int | None = None  # the thread that writes, or waits for readers to leave
         self._impatient: set[int] = set()  # readers that the next change lets go first
@@ -82,7 +83,7 @@ class ReadersWriterLock:
                     self._wake()
 
     def _enter(self, me: int, held: int) -> None:
-        with self._signal:
+        with self._state:
             if not held and self._writer not in (None, me):
                 self._await_turn(me)
             self._readers[me] = held + 1
@@ -101,7 +102,7 @@ class ReadersWriterLock:
     def _shut_out(self, me: int) -> None:
         if self._writer == me:
             return
-        with self._signal:
+        with self._state:
             while self._impatient:
                 self._signal.wait(_PATIENCE)
             self._writer = me
@@ -109,5 +110,5 @@ class ReadersWriterLock:
                 self._signal.wait(_PATIENCE)  # not for ever: an interrupted reader may not wake us
 
     def _wake(self) -> None:
-        with self._signal:
+        with self._state:
             self._signal.notify_all()
