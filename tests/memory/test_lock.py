@@ -1,4 +1,4 @@
-"""Who may hold the lock beside whom, that nobody waits for ever, and that interruptions leave it."""
+"""Who may hold the lock beside whom; nobody waits for ever, and interruptions leave it."""
 
 import contextlib
 import queue

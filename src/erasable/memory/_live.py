@@ -137,6 +137,8 @@ class LiveRows:
     ) -> list[RowInfo]:
         """Add rows whose embeddings lie on the grid; return what the table keeps of them.
 
+        If it fails or is interrupted, no row was added.
+
         Args:
             embeddings: The rows, (rows, dim).
             records: What is known of them.
@@ -152,6 +154,19 @@ class LiveRows:
         settle: Callable[[list[RowInfo]], None] | None,
     ) -> list[RowInfo]:
         followers, self._followers = self._followers, {}
+        before = len(self)
+        try:
+            infos = self._take_in(embeddings, records)
+            if settle is not None:
+                settle(infos)
+        except BaseException:
+            self.table.cut(before)
+            self._recount()
+            raise
+        self._followers = _told(followers, lambda follower: follower.add(infos, embeddings))
+        return infos
+
+    def _take_in(self, embeddings: Float32s, records: Sequence[Record]) -> list[RowInfo]:
         slot_of = self.sums.open([record.label for record in records])
         slots = [slot_of[encode_key(record.label)] for record in records]
         infos = [
@@ -162,9 +177,6 @@ class LiveRows:
         for start in range(0, len(infos), _CHUNK):
             part = slice(start, start + _CHUNK)
             self.sums.add(slots[part], self.grid.units(embeddings[part]))
-        if settle is not None:
-            settle(infos)
-        self._followers = _told(followers, lambda follower: follower.add(infos, embeddings))
         return infos
 
     def remove(self, infos: Sequence[RowInfo], units: Units) -> list[Label]:
@@ -190,6 +202,9 @@ class LiveRows:
         for info in infos:
             if self.table.position(info.id) is not None:
                 self.table.remove(info.id)
+        self._recount()
+
+    def _recount(self) -> None:
         self.sums.recount(self.table.slots.tolist(), self.grid.units(self.table.embeddings))
 
 

@@ -396,11 +396,18 @@ class Memory:
             serials = list(range(self._next_serial, self._next_serial + len(rows)))
         records = list(map(Record, ids, rows.labels, rows.groups, rows.contents, serials))
         self._next_serial = max(self._next_serial, max(serials, default=-1) + 1)
-        self._live.append(
-            rows.embeddings,
-            records,
-            settle=lambda infos: self._settle(rows, infos, reinstate=reinstate),
-        )
+        before = self._hash.copy(), self._tombstones.marks.copy() if reinstate else None
+        with self._live.lock.writing():
+            try:
+                self._live.append(
+                    rows.embeddings,
+                    records,
+                    settle=lambda infos: self._settle(rows, infos, reinstate=reinstate),
+                )
+            except BaseException:
+                self._hash, marks = before
+                self._tombstones.marks = self._tombstones.marks if marks is None else marks
+                raise
         return ids
 
     def _settle(self, rows: Incoming, infos: list[RowInfo], *, reinstate: bool) -> None:
