@@ -53,7 +53,7 @@ def questions(queries, top=3):
     }
 
 
-def ask_beside(model, steps, asked, *, readers=4):
+def ask_beside(model, steps, asked, *, readers=4, within=1e-9):
     """Put questions from several threads while this one makes changes; judge every answer.
 
     The right answers of all states are found out first, in a copy of the model.
@@ -63,6 +63,7 @@ def ask_beside(model, steps, asked, *, readers=4):
         steps: Changes: functions of a model.
         asked: Questions by name: functions of a model.
         readers: Number of threads that ask.
+        within: How far numbers of an answer may lie from the right ones.
     """
     right = _answers_of_states(model, steps, asked)
     found, begun, done = Crowd(), [0], [0]
@@ -82,8 +83,9 @@ def ask_beside(model, steps, asked, *, readers=4):
             last = begun[0]
             with lock:
                 found.answers += 1
-                if not any(_is_same(answer, state[name]) for state in right[first : last + 1]):
-                    is_old = any(_is_same(answer, state[name]) for state in right[:first])
+                fits = [_is_same(answer, state[name], within) for state in right[: last + 1]]
+                if not any(fits[first:]):
+                    is_old = any(fits)
                     found.stale += is_old
                     found.torn += not is_old
 
@@ -104,9 +106,9 @@ def _answers_of_states(model, steps, asked):
     return right
 
 
-def _is_same(left, right):
+def _is_same(left, right, within):
     is_named_alike = left[0] == right[0] and left[1].shape == right[1].shape
-    return is_named_alike and np.allclose(left[1], right[1], rtol=0, atol=1e-9)
+    return is_named_alike and np.allclose(left[1], right[1], rtol=0, atol=within)
 
 
 @contextlib.contextmanager

@@ -4,11 +4,13 @@ import functools
 
 import numpy as np
 import pytest
+import torch
 
 from erasable import KNNClassifier, SPMClassifier
 from erasable.memory import QuantizedSearch
 from erasable.models import _reading
 from models.crowds import ask_beside, questions
+from models.generation_toys import generator, quarters
 from models.toys import blobs
 
 READOUTS = {
@@ -60,6 +62,29 @@ def test_every_answer_beside_changes_is_of_one_state_that_had_not_ended(name):
     rows, steps = (1100, 20) if "codes" in name else (150, 50)
 
     found = crowd(name, rows=rows, steps=steps)
+
+    assert (dict(found.errors), found.stale, found.torn) == ({}, 0, 0)
+    assert found.answers > 0
+
+
+@pytest.mark.parametrize("branch", ["fixed", "follow"])
+def test_what_a_generator_draws_beside_changes_is_of_one_state(branch):
+    model = generator(ids=list(range(64)), branch=branch, labels="permuted")
+    images = quarters(2)[0]
+
+    def drawn(model):
+        source = torch.Generator().manual_seed(0)
+        asked = ["a", "b"]
+        return [], model.sample(asked, num_inference_steps=2, generator=source, stand_in="c")
+
+    def votes(model):
+        found = model.votes(images, ["a", "b"], 3, stand_in="c")
+        return [found.ids.tolist(), found.labels.tolist()], found.weights
+
+    steps = [lambda model, row=row: model.forget(ids=[row]) for row in range(0, 40, 4)]
+    steps.append(lambda model: model.forget(classes=["a"]))
+
+    found = ask_beside(model, steps, {"sample": drawn, "votes": votes}, readers=2, within=1e-5)
 
     assert (dict(found.errors), found.stale, found.torn) == ({}, 0, 0)
     assert found.answers > 0

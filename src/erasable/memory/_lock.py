@@ -19,15 +19,15 @@ class ReadersWriterLock:
     next change. All holds are reentrant: who writes may read, and who reads may read again,
     also while a change waits.
 
-    Interruptions (Ctrl-C) may come anywhere. What a hold undoes at its end, it undoes by putting
-    back what was there before it, in one step that nothing can come between.
+    Interruptions (Ctrl-C) may come anywhere. A hold ends by one step that nothing can come between,
+    and that does no harm if the hold had not begun.
     """
 
     def __init__(self) -> None:
         self._turn = threading.RLock()  # of those who change, one at a time
         self._state = threading.Lock()  # taken as it is: a Condition can be interrupted half taken
         self._signal = threading.Condition(self._state)
-        self._readers: dict[int, int] = {}  # holds per thread
+        self._readers: set[int] = set()  # threads
         self._writer: int | None = None  # the thread that writes, or waits for readers to leave
         self._impatient: set[int] = set()  # readers that the next change lets go first
 
@@ -35,15 +35,14 @@ class ReadersWriterLock:
     def reading(self) -> Iterator[None]:
         """Hold everything still. Other threads may read, too; none writes."""
         me = threading.get_ident()
-        held = self._readers.get(me, 0)
+        if me in self._readers or self._writer == me:
+            yield
+            return
         try:
-            self._enter(me, held)
+            self._enter(me)
             yield
         finally:
-            if held:
-                self._readers[me] = held
-            else:
-                self._readers.pop(me, None)
+            self._readers.discard(me)
             if self._writer is not None:
                 self._wake()
 
@@ -56,8 +55,7 @@ class ReadersWriterLock:
         Raises:
             StateError: If this thread is reading: it would wait for itself.
         """
-        me = threading.get_ident()
-        if self._readers.get(me) and self._writer != me:
+        if threading.get_ident() in self._readers:
             raise StateError(
                 "Expected rows to be changed after they have been read, but this thread is still "
                 "reading them. Call forget(), remember() or save() when the reading has returned."
@@ -82,11 +80,11 @@ class ReadersWriterLock:
                 if before is None:
                     self._wake()
 
-    def _enter(self, me: int, held: int) -> None:
+    def _enter(self, me: int) -> None:
         with self._state:
-            if not held and self._writer not in (None, me):
+            if self._writer is not None:
                 self._await_turn(me)
-            self._readers[me] = held + 1
+            self._readers.add(me)
 
     def _await_turn(self, me: int) -> None:
         end = time.monotonic() + _PATIENCE
@@ -106,7 +104,7 @@ class ReadersWriterLock:
             while self._impatient:
                 self._signal.wait(_PATIENCE)
             self._writer = me
-            while any(reader != me for reader in list(self._readers)):
+            while self._readers:
                 self._signal.wait(_PATIENCE)  # not for ever: an interrupted reader may not wake us
 
     def _wake(self) -> None:
