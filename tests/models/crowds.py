@@ -27,11 +27,6 @@ class Crowd:
     stale: int = 0
     torn: int = 0
 
-    def __str__(self):
-        if self.errors:
-            return "errors"
-        return "stale answers" if self.stale else "torn answers" if self.torn else "answers"
-
 
 def questions(queries, top=3):
     """Return questions to a classifier; an answer is a list of names and an array of numbers."""
@@ -83,9 +78,9 @@ def ask_beside(model, steps, asked, *, readers=4, within=1e-9):
             last = begun[0]
             with lock:
                 found.answers += 1
-                fits = [_is_same(answer, state[name], within) for state in right[: last + 1]]
-                if not any(fits[first:]):
-                    is_old = any(fits)
+                fits = (_is_same(answer, state[name], within) for state in right[first : last + 1])
+                if not any(fits):
+                    is_old = any(_is_same(answer, state[name], within) for state in right[:first])
                     found.stale += is_old
                     found.torn += not is_old
 

@@ -121,8 +121,11 @@ class LiveRows:
             build: How to build it. No row changes meanwhile: it would be stale from the start.
             is_current: Whether a follower that is there still fits what it was built with.
         """
+        found: F | None = self._followers.get(name)  # type: ignore[assignment]  # see name
+        if found is not None and is_current(found):
+            return found
         with self.building():
-            found: F | None = self._followers.get(name)  # type: ignore[assignment]  # see name
+            found = self._followers.get(name)  # type: ignore[assignment]  # by another thread
             if found is None or not is_current(found):
                 found = build(self)
                 self._followers[name] = found

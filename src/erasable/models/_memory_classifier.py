@@ -77,7 +77,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         """Train the weights on rows and store every one of them in a new memory.
 
         Rows are stored as they are, not augmented, encoded in eval mode. Rows that were forgotten
-        before are refused before training begins.
+        before are refused before training begins. No other thread may use the object meanwhile.
 
         Args:
             X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).

@@ -168,6 +168,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     ) -> Self:
         """Train the weights on images and store every one of them in a new memory.
 
+        No other thread may use the object meanwhile.
+
         Args:
             X: Images (n, height, width[, channels]) of bytes, or of numbers from 0 to 1.
             y: One label per image: str, int, float or bool.
