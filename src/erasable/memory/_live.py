@@ -137,6 +137,7 @@ class LiveRows:
         records: Sequence[Record],
         *,
         settle: Callable[[list[RowInfo]], None] | None = None,
+        unsettle: Callable[[], None] | None = None,
     ) -> list[RowInfo]:
         """Add rows whose embeddings lie on the grid; return what the table keeps of them.
 
@@ -146,15 +147,17 @@ class LiveRows:
             embeddings: The rows, (rows, dim).
             records: What is known of them.
             settle: What else belongs to the change, done before followers are told.
+            unsettle: What puts that back, if the addition is undone.
         """
         with self.lock.writing():
-            return self._append(embeddings, records, settle)
+            return self._append(embeddings, records, settle, unsettle)
 
     def _append(
         self,
         embeddings: Float32s,
         records: Sequence[Record],
         settle: Callable[[list[RowInfo]], None] | None,
+        unsettle: Callable[[], None] | None,
     ) -> list[RowInfo]:
         followers, self._followers = self._followers, {}
         before = len(self)
@@ -165,6 +168,8 @@ class LiveRows:
         except BaseException:
             self.table.cut(before)
             self._recount()
+            if unsettle is not None:
+                unsettle()
             raise
         self._followers = _told(followers, lambda follower: follower.add(infos, embeddings))
         return infos

@@ -1,7 +1,7 @@
 """The memory: rows that a model reads at prediction time, and that can be taken out again."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -396,19 +396,23 @@ class Memory:
             serials = list(range(self._next_serial, self._next_serial + len(rows)))
         records = list(map(Record, ids, rows.labels, rows.groups, rows.contents, serials))
         self._next_serial = max(self._next_serial, max(serials, default=-1) + 1)
-        before = self._hash.copy(), self._tombstones.marks.copy() if reinstate else None
-        with self._live.lock.writing():
-            try:
-                self._live.append(
-                    rows.embeddings,
-                    records,
-                    settle=lambda infos: self._settle(rows, infos, reinstate=reinstate),
-                )
-            except BaseException:
-                self._hash, marks = before
-                self._tombstones.marks = self._tombstones.marks if marks is None else marks
-                raise
+        self._live.append(
+            rows.embeddings,
+            records,
+            settle=lambda infos: self._settle(rows, infos, reinstate=reinstate),
+            unsettle=self._unsettle(reinstate=reinstate),
+        )
         return ids
+
+    def _unsettle(self, *, reinstate: bool) -> Callable[[], None]:
+        """Return what puts digest and tombstones back as they are now."""
+        digest, marks = self._hash.copy(), self._tombstones.marks
+        former = marks.copy() if reinstate else marks
+
+        def put_back() -> None:
+            self._hash, self._tombstones.marks = digest, former
+
+        return put_back
 
     def _settle(self, rows: Incoming, infos: list[RowInfo], *, reinstate: bool) -> None:
         """Count new rows into the digest, and lift their tombstones if they are back."""
