@@ -16,6 +16,7 @@ PARTS = {
     "Forgetting": "forget",
     "Predicting": "predict",
     "Views": "views",
+    "Threads": "threads",
     "Neighbours": "neighbours",
     "Queries at once": "query_blocks",
     "Quantised search": "search",

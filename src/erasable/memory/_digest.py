@@ -51,6 +51,12 @@ class LtHash:
         self._state: npt.NDArray[np.uint16] = np.zeros(_LANES, _LANE)
         self._hex: str | None = None
 
+    def copy(self) -> "LtHash":
+        """Return an independent copy."""
+        twin = LtHash()
+        twin._state = self._state.copy()
+        return twin
+
     def add(self, encoded: bytes) -> None:
         """Include a row."""
         self._state += row_lanes(encoded)

@@ -44,7 +44,10 @@ class SecondMoments(Follower):
     @property
     def fit(self) -> "GaussianFit":
         """Discriminants of the rows as they are now."""
-        with self._live.lock:
+        found = self._fit
+        if found is not None:
+            return found
+        with self._live.building():
             if self._fit is None:
                 self._fit = GaussianFit(self._live.grid, self._total, *self._sums)
             return self._fit

@@ -1,15 +1,17 @@
 """The rows a prediction reads: table, exact class sums, and whatever is derived from them."""
 
+import contextlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from erasable.memory._classes import ClassSums
 from erasable.memory._grid import Grid
 from erasable.memory._keys import encode_key
+from erasable.memory._lock import ReadersWriterLock
 from erasable.memory._table import RowInfo, RowTable
 from erasable.typing import Float32s, Group, Label, RowId, Units
 
@@ -63,22 +65,25 @@ class LiveRows:
         self.table = RowTable(dim)
         self.sums = ClassSums(dim, grid)
         self._followers: dict[str, Follower] = {}
-        self.lock = threading.RLock()
-        """Held by every change, and while something derived from the rows is built."""
+        self._renew_locks()
+
+    def _renew_locks(self) -> None:
+        self.lock = ReadersWriterLock()
+        """Every change writes; whoever reads more than one thing, and means one state, reads."""
+        self._builder = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.table)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave followers and lock behind: a copy has its own."""
-        with self.lock:
-            state = {**vars(self), "_followers": {}}
-        del state["lock"]
+        """Leave followers and locks behind: a copy has its own."""
+        state = {**vars(self), "_followers": {}}
+        del state["lock"], state["_builder"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.lock = threading.RLock()
+        self._renew_locks()
 
     @property
     def classes(self) -> list[Label]:
@@ -96,6 +101,12 @@ class LiveRows:
         label = self.sums.label_at(info.slot)
         return Record(info.id, label, info.groups, info.content, info.serial)
 
+    @contextlib.contextmanager
+    def building(self) -> Iterator[None]:
+        """Hold the rows still while something is derived from them, by one thread at a time."""
+        with self.lock.reading(), self._builder:
+            yield
+
     def follower(
         self,
         name: str,
@@ -110,8 +121,11 @@ class LiveRows:
             build: How to build it. No row changes meanwhile: it would be stale from the start.
             is_current: Whether a follower that is there still fits what it was built with.
         """
-        with self.lock:
-            found: F | None = self._followers.get(name)  # type: ignore[assignment]  # see name
+        found: F | None = self._followers.get(name)  # type: ignore[assignment]  # see name
+        if found is not None and is_current(found):
+            return found
+        with self.building():
+            found = self._followers.get(name)  # type: ignore[assignment]  # by another thread
             if found is None or not is_current(found):
                 found = build(self)
                 self._followers[name] = found
@@ -123,24 +137,44 @@ class LiveRows:
         records: Sequence[Record],
         *,
         settle: Callable[[list[RowInfo]], None] | None = None,
+        unsettle: Callable[[], None] | None = None,
     ) -> list[RowInfo]:
         """Add rows whose embeddings lie on the grid; return what the table keeps of them.
+
+        If it fails or is interrupted, no row was added.
 
         Args:
             embeddings: The rows, (rows, dim).
             records: What is known of them.
             settle: What else belongs to the change, done before followers are told.
+            unsettle: What puts that back, if the addition is undone.
         """
-        with self.lock:
-            return self._append(embeddings, records, settle)
+        with self.lock.writing():
+            return self._append(embeddings, records, settle, unsettle)
 
     def _append(
         self,
         embeddings: Float32s,
         records: Sequence[Record],
         settle: Callable[[list[RowInfo]], None] | None,
+        unsettle: Callable[[], None] | None,
     ) -> list[RowInfo]:
         followers, self._followers = self._followers, {}
+        before = len(self)
+        try:
+            infos = self._take_in(embeddings, records)
+            if settle is not None:
+                settle(infos)
+        except BaseException:
+            self.table.cut(before)
+            self._recount()
+            if unsettle is not None:
+                unsettle()
+            raise
+        self._followers = _told(followers, lambda follower: follower.add(infos, embeddings))
+        return infos
+
+    def _take_in(self, embeddings: Float32s, records: Sequence[Record]) -> list[RowInfo]:
         slot_of = self.sums.open([record.label for record in records])
         slots = [slot_of[encode_key(record.label)] for record in records]
         infos = [
@@ -151,9 +185,6 @@ class LiveRows:
         for start in range(0, len(infos), _CHUNK):
             part = slice(start, start + _CHUNK)
             self.sums.add(slots[part], self.grid.units(embeddings[part]))
-        if settle is not None:
-            settle(infos)
-        self._followers = _told(followers, lambda follower: follower.add(infos, embeddings))
         return infos
 
     def remove(self, infos: Sequence[RowInfo], units: Units) -> list[Label]:
@@ -161,7 +192,7 @@ class LiveRows:
 
         If it is interrupted, it is finished before the interruption goes on.
         """
-        with self.lock:
+        with self.lock.writing():
             followers, self._followers = self._followers, {}
             try:
                 for info in infos:
@@ -179,6 +210,9 @@ class LiveRows:
         for info in infos:
             if self.table.position(info.id) is not None:
                 self.table.remove(info.id)
+        self._recount()
+
+    def _recount(self) -> None:
         self.sums.recount(self.table.slots.tolist(), self.grid.units(self.table.embeddings))
 
 

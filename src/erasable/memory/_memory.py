@@ -1,7 +1,7 @@
 """The memory: rows that a model reads at prediction time, and that can be taken out again."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -119,12 +119,14 @@ class Memory:
     @property
     def classes(self) -> list[Label]:
         """Labels of live rows, sorted (bool, int, float, str; then by value)."""
-        return self.sums.labels
+        with self._live.lock.reading():
+            return self.sums.labels
 
     @property
     def digest(self) -> str:
         """Hex SHA-256 that is equal for equal sets of rows, whatever their history."""
-        return self._hash.hexdigest()
+        with self._live.lock.reading():
+            return self._hash.hexdigest()
 
     @property
     def tombstones(self) -> Tombstones:
@@ -152,7 +154,8 @@ class Memory:
         Raises:
             RowIdError: If an id is not in the memory.
         """
-        return [self._row(int(position)) for position in self.positions(ids)]
+        with self._live.lock.reading():
+            return [self._row(int(position)) for position in self.positions(ids)]
 
     def positions(self, ids: Sequence[RowId]) -> Ints:
         """Return where rows lie until the next change, (ids,)."""
@@ -181,7 +184,8 @@ class Memory:
             round_to_grid(queries, self._grid, problems)
         problems.raise_if_any()
         assert queries is not None  # noqa: S101 - otherwise a problem was noted
-        return find_near(self.table, queries, tolerance=tolerance, step=self._grid.step)
+        with self._live.lock.reading():
+            return find_near(self.table, queries, tolerance=tolerance, step=self._grid.step)
 
     def subset(self, fraction: float, seed: int) -> "Memory":
         """Return a new memory with about ``fraction`` of each class, at least one row of each.
@@ -265,9 +269,12 @@ class Memory:
             groups=groups,
             contents=contents,
         )
-        kept = self._admitted(rows, problems, reinstate=reinstate, skip_forgotten=skip_forgotten)
-        rows = rows if len(kept) == len(rows) else rows.keep(kept)
-        return self._store(rows.in_one_form(), reinstate=reinstate)
+        with self._live.lock.changing():
+            kept = self._admitted(
+                rows, problems, reinstate=reinstate, skip_forgotten=skip_forgotten
+            )
+            rows = rows if len(kept) == len(rows) else rows.keep(kept)
+            return self._store(rows.in_one_form(), reinstate=reinstate)
 
     def admissible(
         self,
@@ -296,7 +303,10 @@ class Memory:
             groups=groups,
             contents=contents,
         )
-        return self._admitted(rows, problems, reinstate=reinstate, skip_forgotten=skip_forgotten)
+        with self._live.lock.reading():
+            return self._admitted(
+                rows, problems, reinstate=reinstate, skip_forgotten=skip_forgotten
+            )
 
     def forget(
         self, *, ids: Any = None, groups: Any = None, classes: Any = None, missing_ok: bool = False
@@ -307,15 +317,17 @@ class Memory:
             RowIdError: If something named is not in the memory and ``missing_ok`` is False; nothing
                 was forgotten.
         """
-        return self.drop(
-            self.select(ids=ids, groups=groups, classes=classes, missing_ok=missing_ok)
-        )
+        with self._live.lock.changing():
+            return self.drop(
+                self.select(ids=ids, groups=groups, classes=classes, missing_ok=missing_ok)
+            )
 
     def select(
         self, *, ids: Any = None, groups: Any = None, classes: Any = None, missing_ok: bool = False
     ) -> Selection:
         """Resolve what `forget` would take out, without taking it out."""
-        return select(self, ids=ids, groups=groups, classes=classes, missing_ok=missing_ok)
+        with self._live.lock.reading():
+            return select(self, ids=ids, groups=groups, classes=classes, missing_ok=missing_ok)
 
     def drop(self, selection: Selection, tombstone: Tombstone | None = None) -> Forgotten:
         """Forget the rows of a selection made by `select` on the memory as it is now.
@@ -324,7 +336,7 @@ class Memory:
             selection: The selection.
             tombstone: What to keep of when that was, and at which level; the time, if not given.
         """
-        with self._live.lock:
+        with self._live.lock.writing():
             gone = [row_id for row_id in selection.ids if self.table.position(row_id) is None]
             if gone:
                 raise RowIdError(f"Expected live rows, but these have gone since: {listing(gone)}.")
@@ -345,6 +357,12 @@ class Memory:
         Raises:
             RowIdError: If a live row is among them; nothing was taken over.
         """
+        with self._live.lock.changing():
+            self._require_strangers(marks)
+            with self._live.lock.writing():
+                self._tombstones.marks.update(marks)
+
+    def _require_strangers(self, marks: Marks) -> None:
         mine = set(self._tombstones.marks)
         news = Marks(mark for mark in marks if mark not in mine)
         records = [self.record(position) for position in range(len(self))]
@@ -356,7 +374,6 @@ class Memory:
                 f"forgotten group): {listing(records[place].id for place in found)}. Forget them "
                 "here too first."
             )
-        self._tombstones.marks.update(marks)
 
     # -- for the store ---------------------------------------------------------------------------
 
@@ -391,8 +408,19 @@ class Memory:
             rows.embeddings,
             records,
             settle=lambda infos: self._settle(rows, infos, reinstate=reinstate),
+            unsettle=self._unsettle(reinstate=reinstate),
         )
         return ids
+
+    def _unsettle(self, *, reinstate: bool) -> Callable[[], None]:
+        """Return what puts digest and tombstones back as they are now."""
+        digest, marks = self._hash.copy(), self._tombstones.marks
+        former = marks.copy() if reinstate else marks
+
+        def put_back() -> None:
+            self._hash, self._tombstones.marks = digest, former
+
+        return put_back
 
     def _settle(self, rows: Incoming, infos: list[RowInfo], *, reinstate: bool) -> None:
         """Count new rows into the digest, and lift their tombstones if they are back."""

@@ -105,7 +105,7 @@ class ProductCodes(Follower):
     @property
     def index(self) -> "CodeIndex":
         """The index of the rows as they are, learned anew if need be."""
-        with self._live.lock:
+        with self._live.building():
             if self._index is None:
                 self._index = build_index(self._live)
             return self._index
@@ -187,11 +187,35 @@ class CodeIndex:
         Rows as far as the last one are left out: which of them came first depends on history.
         """
         near, squares = self._centroids.nearest_lists(queries, lists)
-        self.codes.nprobe = near.shape[1]
-        distances, keys = self.codes.search_preassigned(padded(queries), count, near, squares)
+        distances, keys = self._search(padded(queries), count, near, squares)
         is_found = (keys >= 0) & ((distances < distances[:, -1:]) | (keys[:, -1:] < 0))
         places = np.frombuffer(self._places, np.int64)
         return np.where(is_found, places[keys], -1)
+
+    def _search(
+        self, queries: Float32s, count: int, near: Ints, squares: Float32s
+    ) -> tuple[Float32s, Ints]:
+        """Search lists that are given; how many is said in the call, as other threads search too.
+
+        Returns:
+            Distances and keys, nearest first, (queries, count) each.
+        """
+        import faiss
+
+        distances = np.empty((len(queries), count), np.float32)
+        keys = np.empty((len(queries), count), np.int64)
+        queries, near = np.ascontiguousarray(queries), np.ascontiguousarray(near)
+        squares = np.ascontiguousarray(squares)
+        pointers = [faiss.swig_ptr(values) for values in (near, squares, distances, keys)]
+        self.codes.search_preassigned_c(
+            len(queries),
+            faiss.swig_ptr(queries),
+            count,
+            *pointers,
+            False,
+            faiss.SearchParametersIVF(nprobe=near.shape[1]),  # type: ignore[call-arg]  # stub lacks it
+        )
+        return distances, keys
 
     def _close(self, key: int) -> None:
         """Note which row lies now where a removed one did: only such places have changed hands."""

@@ -87,6 +87,16 @@ class RowTable:
             _file(self._other_forms, _names([info.id]) - {info.id}, info.id)
         self._infos += infos
 
+    def cut(self, rows: int) -> None:
+        """Take out what was added after the first so many rows, even if only in part."""
+        self._position = {i: place for i, place in self._position.items() if place < rows}
+        members = (
+            (group, ids.keys() & self._position.keys()) for group, ids in self._in_group.items()
+        )
+        self._in_group = {group: dict.fromkeys(ids) for group, ids in members if ids}
+        del self._infos[rows:]
+        self._embeddings[rows:], self._slots[rows:] = 0, 0
+
     def remove(self, row_id: RowId) -> None:
         """Take one row out."""
         hole, last = self._position.pop(row_id), len(self) - 1

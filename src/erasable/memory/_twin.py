@@ -13,7 +13,7 @@ def copy_with_kept(memory: Memory) -> Memory:
     What a follower of the copy says is what the memory's own one says, right or wrong; the memory
     itself is neither read through its followers nor changed.
     """
-    with memory.live.lock:
+    with memory.live.lock.writing():  # nobody derives anything meanwhile either
         memo: dict[int, Any] = {id(info): info for info in memory.table.infos}  # never changed
         twin = copy.deepcopy(memory, memo)
         _copy_kept(memory.live, twin.live, memo)
@@ -22,7 +22,7 @@ def copy_with_kept(memory: Memory) -> Memory:
 
 def kept(live: LiveRows) -> dict[str, Follower]:
     """Return what is kept of rows besides the rows and their sums, by name."""
-    with live.lock:
+    with live.lock.reading():
         return dict(live._followers)
 
 

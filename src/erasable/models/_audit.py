@@ -89,13 +89,14 @@ def audit(
     if not isinstance(model, MemoryModel):
         raise ArgumentError(f"Expected a model with a memory, but got {type(model).__name__}.")
     start = time.perf_counter()
-    request = resolve_request(
-        model.memory, ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
-    )
     answering = _answering(model, queries)
-    digest = model.weights_digest
-    reach = reach_of_request(model, request, digest)
-    work = _Work(model, request, digest, on_step or (lambda _: None))
+    with model.memory.live.lock.changing():  # the request and the copy are of one state
+        request = resolve_request(
+            model.memory, ids=ids, groups=groups, classes=classes, missing_ok=missing_ok
+        )
+        digest = model.weights_digest
+        reach = reach_of_request(model, request, digest)
+        work = _Work(model, request, digest, on_step or (lambda _: None))
     if simulate or not request.selection.ids:
         work.run(answering)
     return _report(work, reach, start)
@@ -172,13 +173,13 @@ class _Work:
         return Difference("weights", "digest", self.digest, found[0], "in their training record")
 
     def _disk(self) -> Difference | None:
-        for place in self.model.places_.values():
-            self._on_step(f"comparing with {place.path}")
-            with self.model.memory.live.lock:
+        with self.model.memory.live.lock.changing():
+            for place in self.model.places_.values():
+                self._on_step(f"comparing with {place.path}")
                 found, sentences = compare_saved(self.model.memory, place)
-            self.not_verified += sentences
-            if found is not None:
-                return found
+                self.not_verified += sentences
+                if found is not None:
+                    return found
         return None
 
 

@@ -132,8 +132,10 @@ class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is unty
         try:
             yield
         except BaseException:
-            self.__dict__.clear()
+            # Old values first, then new names away: other threads find every attribute throughout.
             self.__dict__.update(before)
+            for name in vars(self).keys() - before.keys():
+                del self.__dict__[name]
             raise
 
     def _seed(self) -> int:

@@ -153,7 +153,8 @@ def _require_in_place(folder: Path) -> None:
 
 
 def _ids(model: "MemoryModel") -> list[RowId]:
-    return [info.id for info in model.memory.table.infos]
+    with model.memory.live.lock.reading():
+        return [info.id for info in model.memory.table.infos]
 
 
 def _encoded(ids: list[RowId]) -> list[bytes]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from erasable.encoders import ModuleEncoder
 from erasable.memory import forms_of
+from erasable.models._copies import clear_caches
 from erasable.models._networks import SPMNetwork, evaluate
 from erasable.store import EmbeddingCache
 from erasable.training import Inputs
@@ -74,8 +75,23 @@ def embed_unforgotten(
     tombstones = model.memory.tombstones
     if ids is None or model.embedding_cache is None or tombstones.marks.missing_keys:
         return model._embed(inputs)  # without the keys nobody can tell what was forgotten
-    rows = zip(ids, inputs.contents, strict=True)
-    is_gone = np.array([tombstones.knows(*row) for row in rows], bool)
+    rows = list(zip(ids, inputs.contents, strict=True))
+    is_gone = _forgotten(model, rows)
+    try:
+        return _embed_apart(model, inputs, ids, is_gone)
+    finally:  # another thread may have forgotten some meanwhile
+        late = np.flatnonzero(_forgotten(model, rows) & ~is_gone).tolist()
+        if late:
+            clear_caches(model, [ids[place] for place in late])
+
+
+def _embed_apart(
+    model: "MemoryClassifier",
+    inputs: Inputs,
+    ids: Sequence[RowId],
+    is_gone: npt.NDArray[np.bool_],
+) -> npt.NDArray[Any]:
+    """Return embeddings of inputs; those of rows that are gone are not kept."""
     kept, gone = np.flatnonzero(~is_gone), np.flatnonzero(is_gone)
     if not len(gone):
         return model._embed(inputs, ids=ids)
@@ -84,6 +100,12 @@ def embed_unforgotten(
     if len(kept):
         found[kept] = model._embed(inputs.take(kept), ids=[ids[i] for i in kept.tolist()])
     return found
+
+
+def _forgotten(model: "MemoryClassifier", rows: list[tuple[RowId, bytes]]) -> npt.NDArray[np.bool_]:
+    """Tell of each row (id, content) whether it was forgotten."""
+    with model.memory.live.lock.reading():
+        return np.array([model.memory.tombstones.knows(*row) for row in rows], bool)
 
 
 def _identity(network: SPMNetwork, input_shape: tuple[int, ...]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 256
 
 
 class Reading:
-    """Rows that requests read, as a network takes them.
+    """Rows that requests read, as a network takes them; those of the moment it was made.
 
     Attributes:
         reads: Which of the groups of rows each image reads, (n,).
@@ -42,6 +42,7 @@ class Reading:
         self.reads = reads.to(device)
         self.labels = None if labels is None else labels.to(device)
         self.rows = np.concatenate(chosen)
+        self._held = model.memory_.table.embeddings[self.rows]  # a copy: places may change hands
         self._sizes = [len(part) for part in chosen]
         self.largest = max(self._sizes)
         self.groups = torch.repeat_interleave(
@@ -73,8 +74,8 @@ class Reading:
         Args:
             kernels: How patches are compared.
         """
-        network, held = self._model.network_, self._model.memory_.table.embeddings[self.rows]
-        stored = torch.from_numpy(held).to(network.device)
+        network = self._model.network_
+        stored = torch.from_numpy(self._held).to(network.device)
 
         @torch.no_grad()
         def fixed() -> PatchMemory:

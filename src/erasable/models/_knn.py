@@ -136,13 +136,15 @@ class KNNClassifier(MemoryClassifier):
         inputs = self._check_inputs(X, reset=False)
         if len(inputs) != len(labels):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
-        self._require_rows()
-        ranks = self._nearest_ranks(inputs, tried[-1])
-        classes = self.memory_.classes
+        batches = list(self._embeddings(inputs))
+        with self.memory_.live.lock.reading():
+            self._require_rows()
+            ranks = self._nearest_ranks(batches, tried[-1])
+            classes = self.memory_.classes
+            chosen = self._choice(inputs, labels, ids=ids, groups=groups)
         place = {(type(label), label): rank for rank, label in enumerate(classes)}
         truth = np.array([place.get((type(label), label), -1) for label in labels])
         scores = {k: float(np.mean(_winners(ranks[:, :k], len(classes)) == truth)) for k in tried}
-        chosen = self._choice(inputs, labels, ids=ids, groups=groups)
         self._record(self.provenance_.plus(chosen))
         self.k_scores_ = scores
         self.k = max(tried, key=lambda k: (scores[k], -k))
@@ -158,7 +160,7 @@ class KNNClassifier(MemoryClassifier):
         return record_rows(
             CHOICE,
             [*(own if ids is not None else ()), *(row.id for row in live)],
-            [*inputs.digests, *(row.content for row in live if row.content is not None)],
+            [*inputs.contents, *(row.content for row in live if row.content is not None)],
             groups=None if groups is None else [*map(_groups, held_out), *map(_groups, live)],
             labels=[*labels, *(row.label for row in live)],
         )
@@ -169,15 +171,12 @@ class KNNClassifier(MemoryClassifier):
         self.chosen_ = tuple({id(one): one for one in known if one.name == CHOICE}.values())
         super()._record(provenance.joined(Provenance(self.chosen_)))
 
-    def _nearest_ranks(self, inputs: Inputs, k: int) -> Ints:
+    def _nearest_ranks(self, batches: list[Tensor], k: int) -> Ints:
         """Return the class of each query's neighbours, nearest first, (queries, ≤ k)."""
         live = self.memory_.live
         search = reading(k, self.search, candidates=max(k, self.candidates)).search
         ranks = live.sums.rank_of_slots()[live.table.slots]
-        parts = [
-            search.nearest(live, queries.double().numpy(), k).positions
-            for queries in self._embeddings(inputs)
-        ]
+        parts = [search.nearest(live, queries.double().numpy(), k).positions for queries in batches]
         places = np.concatenate(parts)
         return np.where(places < 0, -1, ranks[places])
 

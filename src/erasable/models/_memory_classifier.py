@@ -1,7 +1,8 @@
 """What classifiers with a memory share: learning and predicting."""
 
+import contextlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,7 @@ from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._columns import in_order, named_rows
 from erasable.models._embedding import cached_embeddings, embed_unforgotten, embeddings
-from erasable.models._inputs import as_ids
+from erasable.models._inputs import as_ids, labels_array
 from erasable.models._memory_model import MemoryModel
 from erasable.models._networks import SPMNetwork, embedding_norm
 from erasable.models._probe import examined, is_alone_as_in_batch, rest_of
@@ -85,7 +86,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         """Train the weights on rows and store every one of them in a new memory.
 
         Rows are stored as they are, not augmented, encoded in eval mode. Rows that were forgotten
-        before are refused before training begins.
+        before are refused before training begins. No other thread may use the object meanwhile.
 
         Args:
             X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).
@@ -145,6 +146,17 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
 
     # -- predicting ------------------------------------------------------------------------------
 
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the most probable label of each input, (n,).
+
+        Args:
+            X: Inputs: feature vectors (n, features) or images (n, height, width[, channels]).
+        """
+        self._require_fitted()
+        logs, classes = self._answer(self._check_inputs(X, reset=False), None)
+        labels: npt.NDArray[Any] = labels_array(classes)[np.exp(logs).argmax(axis=1)]
+        return labels
+
     def predict_proba(
         self, X: Any, *, classes: Sequence[Label] | None = None, exclude_ids: Any = None
     ) -> Float64s:
@@ -153,6 +165,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         Args:
             X: Inputs.
             classes: Labels of the columns; ``classes_`` if not given. A class without rows gets 0.
+                Give them where other threads forget or remember: they may change ``classes_``.
             exclude_ids: Per input the id of one row to leave out, or None: ask "what would be
                 predicted without this input's own row?".
         """
@@ -164,13 +177,9 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         """Return natural logs of class probabilities, (n, classes); −inf where a class is empty."""
         self._require_fitted()
         inputs = self._check_inputs(X, reset=False)
-        self._require_rows()
         (exclude_ids,) = in_order(X, exclude_ids=exclude_ids)
-        exclude = self._own_positions(exclude_ids, len(inputs))
-        logs = self._reader().log_probabilities(self._embeddings(inputs), exclude)
-        if np.isnan(logs).any():
-            raise StateError(no_probabilities(has_exclusions=exclude is not None))
-        return logs if classes is None else align(logs, self.memory_.classes, classes)
+        logs, live = self._answer(inputs, self._own_ids(exclude_ids, len(inputs)))
+        return logs if classes is None else align(logs, live, classes)
 
     def votes(self, X: Any, top: int = 10, *, exclude_ids: Any = None) -> Votes:
         """Return the rows that decided predictions, and by how much.
@@ -184,10 +193,11 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         if type(top) is not int or top < 1:
             raise ArgumentError(f"Expected top to be a positive int, but got {top!r}.")
         inputs = self._check_inputs(X, reset=False)
-        self._require_rows()
         (exclude_ids,) = in_order(X, exclude_ids=exclude_ids)
-        exclude = self._own_positions(exclude_ids, len(inputs))
-        return self._reader().votes(self._embeddings(inputs), top, exclude)
+        own = self._own_ids(exclude_ids, len(inputs))
+        batches = list(self._embeddings(inputs))
+        with self._reading() as reader:
+            return reader.votes(batches, top, self._own_positions(own))
 
     def embed(self, X: Any, *, ids: Any = None) -> npt.NDArray[Any]:
         """Return embeddings of inputs, (n, dim), before they are rounded to the memory's grid.
@@ -208,14 +218,16 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         return is_instance_wise and len(self.memory_) > 1
 
     def _predict_others(self, X: Any, contents: list[bytes]) -> npt.NDArray[Any]:
-        infos = self.memory_.table.infos
-        held = {part: i.id for i in infos if i.content for part in content_parts(i.content)}
-        own = [
-            next((held[part] for part in content_parts(content) if part in held), None)
-            for content in contents
-        ]
-        best = self.predict_log_proba(X, exclude_ids=own).argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[best]
+        batches = list(self._embeddings(self._check_inputs(X, reset=False)))
+        with self._reading() as reader:
+            infos = self.memory_.table.infos
+            held = {part: i.id for i in infos if i.content for part in content_parts(i.content)}
+            own = [
+                next((held[part] for part in content_parts(content) if part in held), None)
+                for content in contents
+            ]
+            logs = self._logs(reader, batches, own)
+            labels: npt.NDArray[Any] = labels_array(self.memory_.classes)[logs.argmax(axis=1)]
         return labels
 
     # -- state -----------------------------------------------------------------------------------
@@ -290,7 +302,30 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
     def _reader(self) -> Reader:
         return Reader(self._reduction(), self._attention(), self._readable())
 
-    def _own_positions(self, exclude_ids: Any, count: int) -> Ints | None:
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Reader]:
+        """Hold the rows still, and yield a reader of them: an answer is of one state of them."""
+        with self.memory_.live.lock.reading():
+            self._require_rows()
+            yield self._reader()
+
+    def _answer(
+        self, inputs: Inputs, own: list[RowId | None] | None
+    ) -> tuple[Float64s, list[Label]]:
+        """Return log class probabilities and the classes of their columns, from one state."""
+        batches = list(self._embeddings(inputs))  # takes long, and needs no row
+        with self._reading() as reader:
+            return self._logs(reader, batches, own), self.memory_.classes
+
+    def _logs(
+        self, reader: Reader, batches: Iterable[Tensor], own: list[RowId | None] | None
+    ) -> Float64s:
+        logs = reader.log_probabilities(batches, self._own_positions(own))
+        if np.isnan(logs).any():
+            raise StateError(no_probabilities(has_exclusions=own is not None))
+        return logs
+
+    def _own_ids(self, exclude_ids: Any, count: int) -> list[RowId | None] | None:
         if exclude_ids is None:
             return None
         if self.network_.set_encoder is not None:
@@ -301,7 +336,12 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         wanted = list(exclude_ids)
         if len(wanted) != count:
             raise ArgumentError(f"Expected {count} exclude_ids, but got {len(wanted)}.")
-        named = [i for i, row_id in enumerate(wanted) if row_id is not None]
-        positions = np.full(count, -1, np.int64)
-        positions[named] = self.memory_.positions([wanted[i] for i in named])
+        return wanted
+
+    def _own_positions(self, wanted: list[RowId | None] | None) -> Ints | None:
+        if wanted is None:
+            return None
+        named = {place: row_id for place, row_id in enumerate(wanted) if row_id is not None}
+        positions = np.full(len(wanted), -1, np.int64)
+        positions[list(named)] = self.memory_.positions(list(named.values()))
         return positions

@@ -1,17 +1,20 @@
 """What models with a memory share: remembering, forgetting, saving."""
 
+import contextlib
+import threading
 import uuid
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, overload
+from weakref import WeakKeyDictionary
 
 import numpy.typing as npt
 from torch import nn
 
 from erasable._version import __version__
-from erasable.errors import ArgumentError, StateError, listing
+from erasable.errors import ArgumentError, RowIdError, StateError, listing
 from erasable.memory import Grid, Marks, Match, Memory, Selection, Tombstone, utc_now
 from erasable.models._base import NetworkModel
 from erasable.models._columns import named_rows, selectors
@@ -29,6 +32,10 @@ from erasable.weights import weights_digest
 
 _DIGESTS = ("_digest", "_contents")
 """How the names of digests end in the record of a data set."""
+_NOTING = threading.Lock()
+
+_BEGINNINGS: WeakKeyDictionary["MemoryModel", threading.RLock] = WeakKeyDictionary()
+"""Locks of models that are being begun: they have no rows yet, whose lock would do."""
 
 
 class MemoryModel(NetworkModel):
@@ -105,6 +112,9 @@ class MemoryModel(NetworkModel):
 
         An estimator that was never fitted starts with an untrained encoder and plain similarity.
 
+        Rows are encoded while other threads may predict, forget and remember. What was forgotten
+        meanwhile is refused as if it had been forgotten before.
+
         Args:
             X: Inputs, like those of `fit`.
             y: One label per input.
@@ -114,8 +124,7 @@ class MemoryModel(NetworkModel):
             reinstate: Accept rows that were forgotten before.
             skip_forgotten: Leave out rows that were forgotten before.
         """
-        with self._unchanged_on_error():
-            is_new = not self.__sklearn_is_fitted__()
+        with self._begun_if_new() as is_new:
             y, ids, groups = named_rows(X, y=y, ids=ids, groups=groups)
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
             ids, groups = listed(ids), listed(groups)  # they are read more than once
@@ -133,21 +142,54 @@ class MemoryModel(NetworkModel):
             kept_ids = at_places(kept, ids)
             self._require_ids(kept_ids)
             if kept:
-                self._prune()  # before a class that is gone may come back
                 rows = inputs.take(kept)
                 if is_new:
                     self._examine(rows)
-                encoded = self._embed(rows, ids=kept_ids)
+                encoded = self._embed(rows, ids=kept_ids)  # takes long: nobody waits
                 self._settle(rows, encoded)
-                self.memory_.add(
-                    encoded,
-                    at_places(kept, labels),
-                    ids=kept_ids,
-                    groups=at_places(kept, groups),
-                    contents=at_places(kept, contents),
-                    reinstate=reinstate,
-                )
+                with self._uncached_if_refused(kept_ids), self.memory_.live.lock.writing():
+                    self._prune()  # before a class that is gone may come back
+                    self.memory_.add(
+                        encoded,
+                        at_places(kept, labels),
+                        ids=kept_ids,
+                        groups=at_places(kept, groups),
+                        contents=at_places(kept, contents),
+                        reinstate=reinstate,
+                        skip_forgotten=skip_forgotten,
+                    )
         return self
+
+    @contextlib.contextmanager
+    def _begun_if_new(self) -> Iterator[bool]:
+        """Yield whether the model has yet to begin, alone if so; as it was, if that fails."""
+        if self.__sklearn_is_fitted__():
+            yield False  # rows are added all or none, and other threads may change the rest
+            return
+        with _NOTING:
+            beginning = _BEGINNINGS.setdefault(self, threading.RLock())
+        with beginning:
+            is_new = not self.__sklearn_is_fitted__()
+            with self._unchanged_on_error():
+                yield is_new
+
+    @contextlib.contextmanager
+    def _uncached_if_refused(self, ids: Sequence[RowId] | None) -> Iterator[None]:
+        """Take embeddings of rows that are not stored in the end out of the caches again.
+
+        Another thread may have forgotten them while they were encoded.
+        """
+        try:
+            yield
+        except RowIdError:
+            self._uncache(ids)
+            raise
+        self._uncache(ids)
+
+    def _uncache(self, ids: Sequence[RowId] | None) -> None:
+        refused = [row_id for row_id in ids or [] if row_id not in self.memory_]
+        if refused:
+            clear_caches(self, refused)
 
     # -- forgetting ------------------------------------------------------------------------------
 
@@ -206,20 +248,22 @@ class MemoryModel(NetworkModel):
         """
         self._require_fitted()
         require_distance(near, is_dry=dry_run)
-        digest = self.weights_digest
-        selection = self.memory_.select(
-            **selectors(self.memory_, ids=ids, groups=groups, classes=classes),
-            missing_ok=missing_ok,
-        )
-        known = self._known(digest)
-        reach = reach_of(known, self.memory_, selection, digest=digest)
-        if dry_run:
-            return plan_forget(self.memory_, selection, reach, near=near)
-        # First: if this is interrupted, what was removed is only encoded again.
-        clear_caches(self, [*selection.ids, *selection.forgotten_ids, *selection.unknown_ids])
-        tombstone = Tombstone(utc_now(), reach.level, told_for(known, digest))
-        done = self.memory_.drop(selection, tombstone)
-        self._prune()
+        with self.memory_.live.lock.changing():  # predictions go on until rows are taken out
+            digest = self.weights_digest
+            selection = self.memory_.select(
+                **selectors(self.memory_, ids=ids, groups=groups, classes=classes),
+                missing_ok=missing_ok,
+            )
+            known = self._known(digest)
+            reach = reach_of(known, self.memory_, selection, digest=digest)
+            if dry_run:
+                return plan_forget(self.memory_, selection, reach, near=near)
+            # First: if this is interrupted, what was removed is only encoded again.
+            clear_caches(self, [*selection.ids, *selection.forgotten_ids, *selection.unknown_ids])
+            tombstone = Tombstone(utc_now(), reach.level, told_for(known, digest))
+            with self.memory_.live.lock.writing():
+                done = self.memory_.drop(selection, tombstone)
+                self._prune()
         receipt = Receipt(
             request_id=request_id or uuid.uuid4().hex,
             time=tombstone.time,
@@ -237,7 +281,8 @@ class MemoryModel(NetworkModel):
             input_kind=_takes(self.input_shape_, getattr(self, "input_kind_", None)),
             notes=reach.reasons,
         )
-        self.receipts_ = (*self.receipts_, receipt)
+        with _NOTING:
+            self.receipts_ = (*self.receipts_, receipt)
         return receipt
 
     # -- state -----------------------------------------------------------------------------------
@@ -284,11 +329,12 @@ class MemoryModel(NetworkModel):
         """
         self._require_fitted()
         self._check_parameters()
-        place = save(self, Path(path), overwrite=overwrite)
-        self.places_ = {**self.places_, place.path: place}
-        saved = tuple(replace(receipt, saved=True) for receipt in self.receipts_)
-        self.receipts_ = ()
-        return saved
+        with self.memory_.live.lock.changing():
+            place = save(self, Path(path), overwrite=overwrite)
+            self.places_ = {**self.places_, place.path: place}
+            saved = tuple(replace(receipt, saved=True) for receipt in self.receipts_)
+            self.receipts_ = ()
+            return saved
 
     def find(self, X: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
         """Find rows that look (nearly) like the inputs to the encoder: copies under other ids.
@@ -324,8 +370,9 @@ class MemoryModel(NetworkModel):
         if kind not in COPY_KINDS:
             raise ArgumentError(f"Expected kind to be {listing(COPY_KINDS)}, but got {kind!r}.")
         copy = Copy(kind, str(Path(path).resolve()))
-        if copy not in self.copies_:
-            self.copies_ = [*self.copies_, copy]
+        with _NOTING:
+            if copy not in self.copies_:
+                self.copies_ = [*self.copies_, copy]
 
     def copies(self) -> list[KnownCopy]:
         """Return every place that holds something of the rows, as far as this model knows."""
@@ -365,11 +412,12 @@ class MemoryModel(NetworkModel):
 
     def _adopt(self, network: nn.Module, tombstones: Marks, *, dim: int) -> None:
         self._laid_out(network)
-        self.network_, self.places_ = network, {}
+        self.places_ = {}
         self.receipts_ = ()  # of what is not saved yet
         self.data_ = None  # whoever reads rows from a data set may record which, and how split
         self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
         self.memory_ = Memory(dim, grid=Grid(self.grid_bits), tombstones=tombstones)
+        self.network_ = network  # last: with it the model counts as fitted
 
     def _tombstones(self, source: NetworkModel | None = None) -> Marks:
         """Return the marks of what was forgotten from this model, and from the one it adapts."""

@@ -1,12 +1,12 @@
 """Encoder, normalisation and head put together, and run in eval mode."""
 
+import copy
 import itertools
 from collections.abc import Iterator
 from typing import final
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from erasable.encoders import Encoder, SetEncoder
 from erasable.errors import ArgumentError
@@ -137,11 +137,8 @@ def evaluate(
     """
     if any(module.training for module in network.modules()):
         network.eval()
-    state: dict[str, Tensor] = {}
     if is_precise:
-        state = {
-            k: v.cpu().double() if v.is_floating_point() else v.cpu() for k, v in _state(network)
-        }
+        network = _in_double(network)
     tensors = itertools.chain(network.parameters(), network.buffers())
     device = next((tensor.device for tensor in tensors), torch.device("cpu"))
     for start in range(0, len(inputs), batch_size):
@@ -149,12 +146,26 @@ def evaluate(
         if batch.ndim == 4:
             batch = batch.contiguous(memory_format=torch.channels_last)
         with torch.no_grad():  # not around the yield: it would reach into the caller's code
-            if is_precise:
-                output = functional_call(network, state, (batch.double(),))
-            else:
-                output = network(batch.float().to(device)).cpu()
+            output = network((batch.double() if is_precise else batch.float()).to(device)).cpu()
         yield output
 
 
-def _state(network: nn.Module) -> list[tuple[str, Tensor]]:
-    return [*network.named_parameters(), *network.named_buffers()]
+def _in_double(network: nn.Module) -> nn.Module:
+    """Return a network of its own with the same weights in float64, on the CPU.
+
+    Nothing is put into the network for a while, where another thread would find it.
+    """
+    twin = copy.copy(network)
+    for kind in ("_parameters", "_buffers"):
+        tensors: dict[str, Tensor | None] = getattr(network, kind)
+        twin.__dict__[kind] = {name: _doubled(tensor) for name, tensor in tensors.items()}
+    children = network._modules.items()
+    twin.__dict__["_modules"] = {n: None if m is None else _in_double(m) for n, m in children}
+    return twin
+
+
+def _doubled(tensor: Tensor | None) -> Tensor | None:
+    if tensor is None:
+        return None
+    moved = tensor.detach().cpu()
+    return moved.double() if moved.is_floating_point() else moved

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from erasable.diffusion import TIMESTEPS, PatchMemory, make_scheduler
 from erasable.fusion import additive_votes
+from erasable.memory import Record
 from erasable.training import Inputs
 from erasable.typing import Float64s, Ints
 
@@ -48,11 +49,25 @@ class PatchVotes:
 
 @torch.no_grad()
 def patch_votes(
-    model: "SPMGenerator", inputs: Inputs, reading: "Reading", top: int, seed: int
+    model: "SPMGenerator",
+    inputs: Inputs,
+    reading: "Reading",
+    records: list[Record],
+    *,
+    top: int,
+    seed: int,
 ) -> PatchVotes:
     """Average what an image's patches read over some time steps; the noise is that of every image.
 
     So what is found of an image does not depend on where in the call it stands.
+
+    Args:
+        model: The generator.
+        inputs: The images.
+        reading: The rows that they read.
+        records: What is known of each of those rows.
+        top: Rows per image.
+        seed: Seed of the noise.
     """
     noise = torch.randn(model.input_shape_, generator=torch.Generator().manual_seed(seed))
     noise, memory = noise.to(model.network_.device), reading.memory()
@@ -64,7 +79,7 @@ def patch_votes(
         labels = None if reading.labels is None else reading.labels[some]
         own = [members[group] for group in reads[some]]
         totals = _totals(model, inputs[some], noise, labels, memory, own)
-        found.append(_heaviest(model, totals, [reading.rows[one] for one in own], top))
+        found.append(_heaviest(model, totals, own, records, top))
     return PatchVotes(
         *(
             np.concatenate([getattr(part, field.name) for part in found])
@@ -99,16 +114,20 @@ def _totals(
 
 
 def _heaviest(
-    model: "SPMGenerator", votes: list[Float64s], rows: list[Ints], top: int
+    model: "SPMGenerator",
+    votes: list[Float64s],
+    members: list[Ints],
+    records: list[Record],
+    top: int,
 ) -> PatchVotes:
     """Keep the rows with the largest votes of each image; None where there are fewer."""
     shape = len(votes), top
     ids, labels = np.full(shape, None, dtype=object), np.full(shape, None, dtype=object)
     weights, patches = np.zeros(shape), np.zeros((*shape, *model.patch_grid))
-    for place, (own, positions) in enumerate(zip(votes, rows, strict=True)):
+    for place, (own, mine) in enumerate(zip(votes, members, strict=True)):
         order = np.argsort(-own.sum(axis=1), kind="stable")[:top]
         for rank, row in enumerate(order):
-            record = model.memory_.record(int(positions[row]))
+            record = records[mine[row]]
             ids[place, rank], labels[place, rank] = record.id, record.label
             weights[place, rank] = own[row].sum()
             patches[place, rank] = own[row].reshape(model.patch_grid)

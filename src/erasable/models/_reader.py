@@ -1,6 +1,6 @@
 """From embeddings of queries, in batches, to probabilities and votes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Reader:
-    """Rows, and how they are read.
+    """Rows, and how they are read; to be used while their lock is held for reading.
 
     Attributes:
         reduction: How the memory is read.
@@ -36,7 +36,7 @@ class Reader:
     attention: Attention
     rows: Readable
 
-    def log_probabilities(self, batches: Iterator[Tensor], exclude: Ints | None) -> Float64s:
+    def log_probabilities(self, batches: Iterable[Tensor], exclude: Ints | None) -> Float64s:
         """Return log class probabilities of queries, (queries, classes).
 
         Args:
@@ -65,7 +65,7 @@ class Reader:
         best = self.log_probabilities(batches, np.arange(len(embeddings))).argmax(axis=1)
         return float(np.mean(best == ranks))
 
-    def votes(self, batches: Iterator[Tensor], top: int, exclude: Ints | None) -> Votes:
+    def votes(self, batches: Iterable[Tensor], top: int, exclude: Ints | None) -> Votes:
         """Return the ``top`` heaviest votes of queries; for the rest see `log_probabilities`."""
         parts = [
             self.reduction.votes(
@@ -89,7 +89,7 @@ class Reader:
         )
 
     def _with_own(
-        self, batches: Iterator[Tensor], exclude: Ints | None
+        self, batches: Iterable[Tensor], exclude: Ints | None
     ) -> Iterator[tuple[Tensor, Ints | None]]:
         """Pair queries, as many at once as the reduction likes, with their exclusions."""
         start = 0
@@ -114,7 +114,6 @@ def read_embedded(
         exclude_ids: Per query the id of one row to leave out, or None.
     """
     model._require_fitted()
-    model._require_rows()
     found = np.asarray(embeddings)
     dim = model.memory.dim
     is_numbers = found.dtype in (np.float32, np.float64)
@@ -125,12 +124,13 @@ def read_embedded(
         )
     if not np.isfinite(found).all():
         raise ArgumentError("Expected finite embeddings, but got NaN or infinity.")
-    exclude = model._own_positions(exclude_ids, len(found))
+    own = model._own_ids(exclude_ids, len(found))
     embeddings = found if found.flags.writeable else found.copy()
     starts = range(0, len(embeddings), _BATCH)
     batches = (torch.from_numpy(embeddings[at : at + _BATCH]) for at in starts)
-    logs = model._reader().log_probabilities(batches, exclude)
-    return logs if classes is None else align(logs, model.memory.classes, classes)
+    with model._reading() as reader:
+        logs = reader.log_probabilities(batches, model._own_positions(own))
+        return logs if classes is None else align(logs, model.memory.classes, classes)
 
 
 def align(logs: Float64s, live: list[Label], classes: Sequence[Label]) -> Float64s:
@@ -151,7 +151,7 @@ def no_probabilities(*, has_exclusions: bool) -> str:
     return "Expected finite embeddings of the queries, but the encoder returned NaN or infinity."
 
 
-def _joined(batches: Iterator[Tensor], size: int) -> Iterator[Tensor]:
+def _joined(batches: Iterable[Tensor], size: int) -> Iterator[Tensor]:
     """Join batches until they hold at least ``size`` queries; the last may hold fewer."""
     held: list[Tensor] = []
     for batch in batches:

@@ -171,6 +171,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
     ) -> Self:
         """Train the weights on images and store every one of them in a new memory.
 
+        No other thread may use the object meanwhile.
+
         Args:
             X: Images (n, height, width[, channels]) of bytes, or of numbers from 0 to 1.
             y: One label per image: str, int, float or bool.
@@ -301,8 +303,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
         if len(labels) != len(inputs):
             raise ArgumentError(f"Expected {len(inputs)} class labels, but got {len(labels)}.")
         limit = self.rows_per_class if rows_per_class is None else rows_per_class
-        reading = self.reading(labels, stand_in=stand_in, rows_per_class=limit)
-        return patch_votes(self, inputs, reading, top, seed)
+        with self.memory_.live.lock.reading():
+            reading = self.reading(labels, stand_in=stand_in, rows_per_class=limit)
+            records = [self.memory_.record(place) for place in reading.rows.tolist()]
+        return patch_votes(self, inputs, reading, records, top=top, seed=seed)
 
     def _draw(
         self,
@@ -355,9 +359,10 @@ class SPMGenerator(MemoryModel, ImageGenerator):
                 f"Expected rows_per_class to be a positive int or None, but got {rows_per_class!r}."
             )
         self._require_as_built()
-        self._require_rows()
-        found = requested_rows(self.memory_, labels, stand_in=stand_in, count=rows_per_class)
-        return Reading(self, torch.tensor(found.reads), found.groups, self._told(found.told))
+        with self.memory_.live.lock.reading():
+            self._require_rows()
+            found = requested_rows(self.memory_, labels, stand_in=stand_in, count=rows_per_class)
+            return Reading(self, torch.tensor(found.reads), found.groups, self._told(found.told))
 
     # -- inside ----------------------------------------------------------------------------------
 
