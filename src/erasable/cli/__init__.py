@@ -15,6 +15,7 @@ from erasable.cli._find import find
 from erasable.cli._forget import forget
 from erasable.cli._generation import ddpm, erasediff, label_perm, reminded, std_ddpm, variants
 from erasable.cli._info import info
+from erasable.cli._keys import keys_app
 from erasable.cli._predict import predict
 from erasable.cli._purge import purge
 from erasable.cli._remember import remember
@@ -43,6 +44,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")
 app.add_typer(bench_app, name="bench")
 app.add_typer(figures_app, name="figures")
+app.add_typer(keys_app, name="keys")
 
 
 def _show_version(value: bool) -> None:
