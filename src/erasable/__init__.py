@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         audit,
         convert,
         declare,
+        differencing,
         load,
     )
     from erasable.store import Receipt
@@ -36,6 +37,7 @@ __all__ = [
     "audit",
     "convert",
     "declare",
+    "differencing",
     "load",
 ]
 
@@ -49,6 +51,7 @@ _HOME = {
     "audit": "erasable.models",
     "convert": "erasable.models",
     "declare": "erasable.models",
+    "differencing": "erasable.models",
     "load": "erasable.models",
 }
 

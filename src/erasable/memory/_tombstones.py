@@ -68,8 +68,8 @@ class Tombstones:
         shown = self.marks.copy()
         shown.discard(_GAP, b"")
         found = [
-            Entry(key_id, tombstone and tombstone.time, tombstone and tombstone.level)
-            for key_id, _, tombstone in shown.items()
+            Entry(key_id, None, None) if known is None else Entry(key_id, known.time, known.level)
+            for key_id, _, known in shown.items()
         ]
         return sorted(found, key=lambda entry: entry.time or "")
 

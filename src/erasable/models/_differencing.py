@@ -208,9 +208,11 @@ class _Attack:
             steepest = np.linalg.svd(change, full_matrices=False)[0][:, 0]
             direction: Float64s = np.linalg.lstsq(self._read, steepest, rcond=None)[0]
             return direction
-        change -= slopes * (slopes * change).sum() / (slopes**2).sum()  # there is one row less
+        size = max((slopes**2).sum(), np.finfo(float).tiny)
+        change -= slopes * (slopes * change).sum() / size  # there is one row less
         steepest = np.linalg.svd(change, full_matrices=False)[0][:, 0]
-        return self._spread(before) @ steepest
+        seen: Float64s = self._spread(before) @ steepest
+        return seen
 
     def _slopes(self, logs: Float64s) -> Float64s:
         """Return how logits, relative to their mean, rise along coordinates, (dim, classes)."""
@@ -218,15 +220,17 @@ class _Attack:
         with np.errstate(invalid="ignore"):
             slopes: Float64s = (logs[:dim] - logs[dim : 2 * dim]) / (2 * _STEP)
         slopes[~np.isfinite(slopes)] = 0
-        return slopes - slopes.mean(axis=1, keepdims=True)
+        relative: Float64s = slopes - slopes.mean(axis=1, keepdims=True)
+        return relative
 
     def _spread(self, answers: Float64s) -> Float64s:
         """Return the covariance within classes that other rows let expect, (dim, dim)."""
         labels, dim = answers[2 * self._memory.dim :].argmax(axis=1), self._memory.dim
         means = {label: self._pool[labels == label].mean(axis=0) for label in np.unique(labels)}
         left = self._pool - np.array([means[label] for label in labels])
-        spread: Float64s = left.T @ left / len(left)
-        return spread + SHRINKAGE * np.trace(spread) / dim * np.eye(dim)
+        spread = left.T @ left / len(left)
+        shrunk: Float64s = spread + SHRINKAGE * np.trace(spread) / dim * np.eye(dim)
+        return shrunk
 
     def _among_others(self, before: Float64s, after: Float64s) -> Float64s:
         """Return where answers changed, from the middle of the class that changed most."""
@@ -275,7 +279,8 @@ def _draw(memory: Memory, count: int, seed: int) -> list[RowId]:
             "is always the same. Remember more rows first."
         )
     ranks = memory.sums.rank_of_slots()[memory.table.slots]
-    spare, drawn = (left - 1).tolist(), []
+    spare: list[int] = (left - 1).tolist()
+    drawn: list[RowId] = []
     order = np.random.default_rng(seed).permutation(canonical_order(memory.live))
     for place in order.tolist():
         if spare[ranks[place]] and len(drawn) < count:
