@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from erasable import KNNClassifier, SPMClassifier, __version__, differencing
-from erasable.data import Arrays, load_digits
+from erasable.data import Split, load_digits
 from erasable.models import Differencing
 from erasable.models._differencing import ATTACKER
 
@@ -26,19 +26,19 @@ TRAINED = 700
 Model = SPMClassifier | KNNClassifier
 
 
-def pixels(train: Arrays, seed: int) -> Model:
+def pixels(train: Split, seed: int) -> Model:
     """Return a model that reads pixels; nothing is trained."""
     model = SPMClassifier("identity", attention="similarity", random_state=seed)
     return model.remember(train.X, train.y, ids=train.ids)
 
 
-def drawn(train: Arrays, seed: int) -> Model:
+def drawn(train: Split, seed: int) -> Model:
     """Return a model with an encoder as it was drawn."""
     model = SPMClassifier("random_features", encoder_options={"dim": 256}, random_state=seed)
     return model.remember(train.X, train.y, ids=train.ids)
 
 
-def trained(train: Arrays, seed: int) -> Model:
+def trained(train: Split, seed: int) -> Model:
     """Return a model trained on 700 rows that holds only the others."""
     order = np.random.default_rng(seed).permutation(len(train.X))
     first, others = order[:TRAINED], order[TRAINED:]
@@ -49,13 +49,13 @@ def trained(train: Arrays, seed: int) -> Model:
     return model
 
 
-def nearest(train: Arrays, seed: int) -> Model:
+def nearest(train: Split, seed: int) -> Model:
     """Return plain nearest neighbours over an encoder as it was drawn."""
     model = KNNClassifier("random_features", k=20, encoder_options={"dim": 256}, random_state=seed)
     return model.remember(train.X, train.y, ids=train.ids)
 
 
-MODELS: dict[str, Callable[[Arrays, int], Model]] = {
+MODELS: dict[str, Callable[[Split, int], Model]] = {
     "pixels, plain similarity": pixels,
     "`random_features`, 256": drawn,
     "`mlp` and comparison, trained on 700 other rows": trained,
@@ -89,8 +89,8 @@ def page() -> str:
         [
             "# What asking before and after shows, digits",
             "",
-            "An [exact](../levels.md) forget leaves nothing of a row in the model. It does not hide "
-            "the row from somebody who asks the model before and after.",
+            "An [exact](../levels.md) forget leaves nothing of a row in the model. It does not "
+            "hide the row from somebody who asks the model before and after.",
             "",
             f"**Attacker.** {ATTACKER}",
             "",
