@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from erasable import KNNClassifier, SPMClassifier, __version__, differencing
+from erasable import KNNClassifier, SPMClassifier, __version__
 from erasable.data import Split, load_digits
-from erasable.models import Differencing
+from erasable.models import Differencing, differencing
 from erasable.models._differencing import ATTACKER
 
 SEEDS = (0, 1, 2)

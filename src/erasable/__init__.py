@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         audit,
         convert,
         declare,
-        differencing,
         load,
     )
     from erasable.store import Receipt
@@ -37,7 +36,6 @@ __all__ = [
     "audit",
     "convert",
     "declare",
-    "differencing",
     "load",
 ]
 
@@ -51,7 +49,6 @@ _HOME = {
     "audit": "erasable.models",
     "convert": "erasable.models",
     "declare": "erasable.models",
-    "differencing": "erasable.models",
     "load": "erasable.models",
 }
 

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from erasable import KNNClassifier, SPMClassifier, differencing
+from erasable import KNNClassifier, SPMClassifier
 from erasable.errors import ArgumentError, StateError
+from erasable.models import differencing
 from models.toys import blobs, names
 
 
