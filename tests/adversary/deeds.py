@@ -1,5 +1,6 @@
 """Attempts to have the wrong rows forgotten, or inputs read as something they are not."""
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from torch import nn
 
 from adversary.attempts import attempt, outcome
 from erasable import SPMClassifier, load
+from erasable.errors import ErasableError
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(6, 3)).astype(np.float32)
@@ -372,10 +374,8 @@ def _kept(change: Callable[[SPMClassifier], object]) -> str:
     """Tell whether a call that is refused changes parameters."""
     model = SPMClassifier("identity").remember(X, Y)
     before = model.get_params()
-    try:
+    with contextlib.suppress(ErasableError, ValueError, TypeError, AttributeError):
         change(model)
-    except Exception as error:
-        assert not isinstance(error, AssertionError)
     return "nothing was changed" if model.get_params() == before else "half of the call was done"
 
 

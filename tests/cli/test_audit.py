@@ -158,3 +158,28 @@ def test_the_help_shows_examples():
     examples = call("--help").split("Examples:\n")[1].split("\n\n")[0].splitlines()
     assert len(examples) > 1
     assert all(line.strip().startswith("erasable audit") for line in examples)
+
+
+def test_differencing_measures_every_readout(tmp_path):
+    X, y = blobs(30)
+    SPMClassifier("identity").remember(X, y).save(tmp_path / "m")
+    out = tmp_path / "report.json"
+    result = CliRunner().invoke(
+        app, ["audit", str(tmp_path / "m"), "--differencing", "--out", str(out), "--json"]
+    )
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert {one["readout"] for one in found["readouts"]} == {
+        "prototypes",
+        "rows",
+        "neighbours",
+        "gaussian",
+    }
+    assert json.loads(out.read_text()) == found
+
+
+def test_differencing_takes_no_names(tmp_path):
+    X, y = blobs(30)
+    SPMClassifier("identity").remember(X, y).save(tmp_path / "m")
+    words = ["audit", str(tmp_path / "m"), "--differencing", "--id", "1"]
+    assert isinstance(CliRunner().invoke(app, words).exception, ArgumentError)

@@ -1,11 +1,13 @@
+import copy
 import hashlib
+import pickle
 import stat
 from pathlib import Path
 
 import pytest
 
 from erasable.errors import StoreError
-from erasable.memory import keys_folder
+from erasable.memory import Memory, keyring, keys_folder
 from erasable.memory._keyring import Keyring, key_id_of, mark
 
 
@@ -169,3 +171,76 @@ def test_a_mark_is_keyed_blake2b_with_the_kind_as_its_person():
     key = b"k" * 32
     expected = hashlib.blake2b(b"value", digest_size=16, key=key, person=b"id").digest()
     assert mark(key, "id", b"value") == expected
+
+
+def test_a_rotation_makes_a_new_key_active_also_in_other_processes(keys):
+    ring = Keyring()
+    before = ring.persist(ring.active()).stem
+    after = ring.rotate()
+    assert ring.active() == Keyring().active() == after != before
+    assert Keyring().get(before) is not None
+
+
+def test_an_active_key_need_not_be_the_first(keys):
+    _, last = sorted(saved_key(keys, bytes([byte]) * 32) for byte in range(2))
+    Keyring().activate(last)
+    assert Keyring().active() == last
+
+
+@pytest.mark.parametrize("named", ["0" * 16, "../../etc/passwd", "", "x" * 10_000])
+def test_an_active_file_that_points_nowhere_leaves_the_first_key_and_says_so(keys, named, caplog):
+    key_id = saved_key(keys)
+    (keys / "active").write_text(named)
+    assert Keyring().active() == key_id
+    assert "names no key that is there" in caplog.text
+
+
+def test_an_active_file_that_is_a_device_is_not_read(keys):
+    key_id = saved_key(keys)
+    (keys / "active").symlink_to("/dev/zero")
+    assert Keyring().active() == key_id
+
+
+def test_a_place_that_something_else_has_is_not_overwritten(keys):
+    ring = Keyring()
+    path = ring.persist(ring.active())
+    path.write_bytes(b"another")
+    with pytest.raises(StoreError, match="holds something else"):
+        ring.persist(ring.active())
+    assert path.read_bytes() == b"another"
+
+
+def test_a_key_that_others_can_read_is_warned_of(keys, caplog):
+    key_id = saved_key(keys)
+    (keys / f"{key_id}.key").chmod(0o640)
+    Keyring().get(key_id)
+    assert "can be read by others" in caplog.text
+
+
+def test_a_list_of_keys_has_no_key(keys):
+    key = b"k" * 32
+    saved_key(keys, key)
+    assert key.hex() not in repr(Keyring().files())
+    assert repr(key) not in repr(Keyring().files())
+
+
+def test_the_list_names_damaged_keys_and_the_active_one(keys):
+    sound, cut = saved_key(keys), saved_key(keys, b"j" * 32)
+    (keys / f"{cut}.key").write_bytes(b"j" * 31)
+    found = {file.id: (file.is_sound, file.is_active) for file in Keyring().files()}
+    assert found == {sound: (True, True), cut: (False, False)}
+
+
+def test_copies_and_pickles_refer_to_the_keyring_of_the_process():
+    key = keyring.get(keyring.active())
+    pickled = pickle.dumps(keyring)
+    assert key not in pickled
+    assert pickle.loads(pickled) is copy.deepcopy(keyring) is keyring  # noqa: S301 - our own
+
+
+def test_the_pickle_of_a_memory_holds_no_key():
+    memory = Memory(1)
+    memory.add([[0.0], [1.0]], ["a", "b"], ids=["x", "y"])
+    memory.forget(ids=["x"])
+    key = keyring.get(keyring.active())
+    assert key not in pickle.dumps(memory)

@@ -1,10 +1,15 @@
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from erasable.errors import RowIdError, StateError
-from erasable.memory import CONTENT, ID, Marks, Memory, encode_key, keyring
+from erasable.errors import ArgumentError, RowIdError, StateError
+from erasable.memory import CONTENT, ID, Marks, Memory, Tombstone, encode_key, keyring
 from erasable.memory._keyring import Keyring, mark
 from erasable.memory._marks import GROUP
+from erasable.memory._tombstones import Entry
 
 A, B, NEW = [1.0, 2.0], [3.0, 4.0], [5.0, 6.0]
 
@@ -312,3 +317,96 @@ def test_a_row_that_is_back_leaves_no_digest_among_the_tombstones():
     memory.forget(ids=["a"])
     memory.add([A], ["x"], ids=["a"], contents=[content], reinstate=True)
     assert len(memory.tombstones.marks) == 0
+
+
+def at(day):
+    return datetime(2026, 1, day, tzinfo=UTC)
+
+
+def aged(*days):
+    """Return a memory from which rows were forgotten on days of January."""
+    memory = Memory(1)
+    memory.add([[float(day)] for day in days], ["x"] * len(days), ids=[f"day-{d}" for d in days])
+    for day in days:
+        tombstone = Tombstone(at(day).isoformat(), "exact")
+        memory.drop(memory.select(ids=[f"day-{day}"]), tombstone)
+    return memory
+
+
+def test_entries_tell_time_level_and_key_and_nothing_else():
+    memory = aged(3, 1)
+    key_id = keyring.active()
+    times = [at(1).isoformat()] * 2 + [at(3).isoformat()] * 2
+    assert memory.tombstones.entries() == [Entry(key_id, time, "exact") for time in times]
+
+
+def test_dropped_tombstones_refuse_nothing_any_more():
+    memory = aged(1, 3)
+    assert memory.drop_tombstones(before=at(2)) == 2
+    memory.add([[1.0]], ["x"], ids=["day-1"])
+    assert refusal(memory, [[3.0]], ["x"], ids=["day-3"])
+
+
+def test_dropping_all_leaves_no_entry():
+    memory = aged(1, 3)
+    assert memory.drop_tombstones(before=None) == 4
+    assert memory.tombstones.entries() == []
+    memory.add([[1.0], [3.0]], ["x", "x"], ids=["day-1", "day-3"])
+
+
+def test_dropping_twice_drops_nothing_more():
+    memory = aged(1, 3)
+    memory.drop_tombstones(before=None)
+    assert memory.drop_tombstones(before=None) == 0
+
+
+def test_tombstones_without_a_time_go_only_with_all():
+    marks, ring = forget_elsewhere()
+    keyring._known.update(ring._known)
+    memory = Memory(2, tombstones=marks)
+    assert memory.drop_tombstones(before=at(1)) == 0
+    assert refusal(memory, [A], ["x"], ids=["a"])
+    assert memory.drop_tombstones(before=None) == 1
+
+
+def test_a_time_without_its_zone_is_refused():
+    with pytest.raises(ArgumentError, match="time zone"):
+        aged(1).drop_tombstones(before=datetime(2026, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("time", "dropped"), [("2026-01-01", 2), ("2026-01-01T00:00:00", 2), ("no time", 0), ("", 0)]
+)
+def test_a_time_in_another_form_counts_if_it_can_be_read(time, dropped):
+    memory = Memory(1)
+    memory.add([[1.0]], ["x"], ids=["a"])
+    memory.drop(memory.select(ids=["a"]), Tombstone(time))
+    assert memory.drop_tombstones(before=at(2)) == dropped
+
+
+def test_a_memory_remembers_that_tombstones_were_dropped():
+    memory = aged(1, 3)
+    assert not memory.tombstones.has_gap
+    memory.drop_tombstones(before=at(2))
+    assert memory.tombstones.has_gap
+    assert len(memory.tombstones.entries()) == 2
+
+
+def test_dropping_nothing_leaves_no_gap():
+    memory = aged(3)
+    memory.drop_tombstones(before=at(2))
+    assert not memory.tombstones.has_gap
+
+
+def test_reinstating_one_of_several_leaves_a_gap():
+    memory = aged(1, 3)
+    memory.add([[1.0]], ["x"], ids=["another"], reinstate=True)
+    assert memory.tombstones.has_gap
+
+
+@given(st.lists(st.integers(1, 28), min_size=1, max_size=8, unique=True), st.integers(1, 28))
+def test_what_was_forgotten_since_stays_refused(days, before):
+    memory = aged(*days)
+    memory.drop_tombstones(before=at(before))
+    kept = [day for day in days if memory.tombstones.has_id(f"day-{day}")]
+    assert kept == [day for day in days if day >= before]

@@ -15,12 +15,14 @@ from erasable.cli._find import find
 from erasable.cli._forget import forget
 from erasable.cli._generation import ddpm, erasediff, label_perm, reminded, std_ddpm, variants
 from erasable.cli._info import info
+from erasable.cli._keys import keys_app
 from erasable.cli._predict import predict
 from erasable.cli._purge import purge
 from erasable.cli._remember import remember
 from erasable.cli._sample import sample
 from erasable.cli._tables import tables_app
 from erasable.cli._terminal import guard, print_error, status_of
+from erasable.cli._tombstones import tombstones_app
 from erasable.cli._train import train
 from erasable.cli._unlearning import cls_cifar, cls_imagenet, cls_random, gnn, sequence, tradeoff
 from erasable.cli._votes import votes
@@ -44,6 +46,8 @@ app.add_typer(data_app, name="data")
 app.add_typer(tables_app, name="tables")
 app.add_typer(bench_app, name="bench")
 app.add_typer(figures_app, name="figures")
+app.add_typer(keys_app, name="keys")
+app.add_typer(tombstones_app, name="tombstones")
 
 
 def _show_version(value: bool) -> None:

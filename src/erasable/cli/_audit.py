@@ -19,9 +19,11 @@ from erasable.cli._common import (
     resolve,
     say,
 )
+from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
     from erasable.memory import Memory
+    from erasable.models import Audit, Differencing
 
 _PATIENCE = 3.0
 
@@ -38,6 +40,10 @@ def audit(
         bool, typer.Option(help="Audit what the model would be without rows that are still there.")
     ] = False,
     missing_ok: Annotated[bool, typer.Option(help="Skip names that nothing is known of.")] = False,
+    differencing: Annotated[
+        bool,
+        typer.Option(help="Measure instead what asking before and after a forget shows of a row."),
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the report to a JSON file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -51,13 +57,19 @@ def audit(
     Examples:
       erasable audit model
       erasable audit model --group user-42
+      erasable audit model --differencing
       erasable audit model --id a17 --simulate --queries test.npz --out report.json
     """
-    from erasable.files import write_atomically
     from erasable.models import Verdict, load
     from erasable.models import audit as audit_model
+    from erasable.models import differencing as measure
 
     require_file(out)
+    if differencing:
+        if ids or groups or classes or queries or simulate or missing_ok:
+            raise ArgumentError("Expected --differencing alone: it draws rows and queries itself.")
+        _report(measure(load(model), on_step=_Steps()), out, as_json=as_json)
+        return
     inputs = None if queries is None else read_rows(queries, "test").X
     loaded = load(model)
     found = audit_model(
@@ -68,11 +80,17 @@ def audit(
         missing_ok=missing_ok,
         on_step=_Steps(),
     )
+    _report(found, out, as_json=as_json)
+    if not found.is_verified:
+        raise typer.Exit(3 if found.verdict is Verdict.NOTHING_FOUND else 1)
+
+
+def _report(found: "Audit | Differencing", out: Path | None, *, as_json: bool) -> None:
+    from erasable.files import write_atomically
+
     if out is not None:
         write_atomically(out, found.to_json().encode() + b"\n")
     emit(found.to_dict(), as_json=as_json, lines=str(found).split("\n"))
-    if not found.is_verified:
-        raise typer.Exit(3 if found.verdict is Verdict.NOTHING_FOUND else 1)
 
 
 class _Steps:

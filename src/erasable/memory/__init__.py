@@ -16,7 +16,15 @@ from erasable.memory._find import Match, NearCopy, find_copies
 from erasable.memory._gaussian import SHRINKAGE, GaussianFit, GaussianView, SecondMoments
 from erasable.memory._grid import Grid
 from erasable.memory._kept import compare_codes, compare_moments
-from erasable.memory._keyring import keyring, keys_folder
+from erasable.memory._keyring import (
+    KeyFile,
+    fits,
+    is_key_id,
+    is_open,
+    keyring,
+    keys_folder,
+    read_key,
+)
 from erasable.memory._keys import (
     as_group,
     as_id,
@@ -51,6 +59,7 @@ __all__ = [
     "GaussianFit",
     "GaussianView",
     "Grid",
+    "KeyFile",
     "LiveRows",
     "Marks",
     "Match",
@@ -87,12 +96,16 @@ __all__ = [
     "encode_row",
     "find_copies",
     "first_unequal",
+    "fits",
     "forms_of",
     "has_forms",
+    "is_key_id",
+    "is_open",
     "kept",
     "keyring",
     "keys_folder",
     "plain",
+    "read_key",
     "row_lanes",
     "sort_labels",
     "utc_now",

@@ -351,6 +351,15 @@ class Memory:
                 emptied += self._take_out(selection.ids[start : start + _CHUNK], tombstone)
             return Forgotten(tuple(selection.ids), tuple(sort_labels(emptied)), before, self.digest)
 
+    def drop_tombstones(self, *, before: datetime | None) -> int:
+        """Drop tombstones made before a time, or all with None; return how many marks went.
+
+        What they refused can then be stored again, and nobody can tell that it was forgotten. Save
+        the model, so that they leave its file and the ledger beside its keys, too.
+        """
+        with self._live.lock:
+            return self._tombstones.drop(before=before)
+
     def respect(self, marks: Marks) -> None:
         """Take over tombstones from elsewhere.
 

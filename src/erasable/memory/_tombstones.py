@@ -1,6 +1,9 @@
 """What a forgotten row leaves behind: marks that make it recognisable and nothing else."""
 
-from erasable.errors import StateError, listing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from erasable.errors import ArgumentError, StateError, listing
 from erasable.memory._contents import content_parts
 from erasable.memory._grid import Grid
 from erasable.memory._incoming import Incoming
@@ -8,6 +11,24 @@ from erasable.memory._keyring import keys_folder
 from erasable.memory._keys import forms_of
 from erasable.memory._marks import CONTENT, GROUP, ID, Marks, Tombstone
 from erasable.typing import Group, RowId, Units
+
+_GAP = "gap"
+"""Kind of the one mark that says that marks of forgotten rows were taken out."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What can be told of a tombstone; not whose it is, nor whether it is of a row or a group.
+
+    Attributes:
+        key_id: Id of the key that it was made with.
+        time: When it was made, UTC, ISO 8601; None if that was not kept.
+        level: The level of the request; None where that is not known.
+    """
+
+    key_id: str
+    time: str | None
+    level: str | None
 
 
 class Tombstones:
@@ -40,6 +61,51 @@ class Tombstones:
             self.marks.discard(ID, form)
         for part in self._parts(content, units):
             self.marks.discard(CONTENT, part)
+        if len(self.marks):  # another id may have had this input
+            self.marks.add(_GAP, b"")
+
+    def entries(self) -> list[Entry]:
+        """Return what can be told of each tombstone, oldest first."""
+        shown = self.marks.copy()
+        shown.discard(_GAP, b"")
+        found = [
+            Entry(key_id, None, None) if known is None else Entry(key_id, known.time, known.level)
+            for key_id, _, known in shown.items()
+        ]
+        return sorted(found, key=lambda entry: entry.time or "")
+
+    def drop(self, *, before: datetime | None) -> int:
+        """Drop tombstones: what they refused can be stored again, and nobody can tell any more.
+
+        Args:
+            before: Drop those that were made before this time; those of which no time is known
+                stay. None: drop all of them.
+
+        Returns:
+            How many marks were dropped.
+        """
+        if before is not None and before.tzinfo is None:
+            raise ArgumentError(f"Expected a time with its time zone, but got {before}.")
+        had_gap = self.has_gap
+        self.marks.discard(_GAP, b"")  # it has no time, and is none
+        dropped = [
+            (key_id, value)
+            for key_id, value, tombstone in list(self.marks.items())
+            if before is None or _is_older(tombstone, before)
+        ]
+        for key_id, value in dropped:
+            self.marks.remove(key_id, value)
+        if dropped or had_gap:
+            self.marks.add(_GAP, b"")
+        return len(dropped)
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether marks were ever taken out.
+
+        What is still marked by its id or group may then have lost the mark of an input.
+        """
+        return self.marks.has(_GAP, b"")
 
     def has_id(self, row_id: RowId) -> bool:
         """Tell whether a row of this id, in any form of its text, was forgotten."""
@@ -95,3 +161,14 @@ class Tombstones:
         if content is not None:
             return content_parts(content)
         return (b"embedding" + units.tobytes(),)
+
+
+def _is_older(tombstone: Tombstone | None, before: datetime) -> bool:
+    """Tell whether a tombstone is known to be older than a time."""
+    try:
+        found = None if tombstone is None else datetime.fromisoformat(tombstone.time)
+    except ValueError:
+        return False
+    if found is None:
+        return False
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)) < before

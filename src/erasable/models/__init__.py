@@ -8,6 +8,7 @@ from erasable.models._audit import audit
 from erasable.models._audit_report import Audit, Verdict
 from erasable.models._convert import convert
 from erasable.models._copies import KnownCopy, Purged
+from erasable.models._differencing import Differencing, Shown, differencing
 from erasable.models._holding import HeldRow, Holding, Remainder, holding
 from erasable.models._knn import KNNClassifier
 from erasable.models._parametric import ParametricClassifier
@@ -31,6 +32,7 @@ __all__ = [
     "GMM",
     "PRESETS",
     "Audit",
+    "Differencing",
     "ForgetPlan",
     "HeldRow",
     "Holding",
@@ -45,12 +47,14 @@ __all__ = [
     "SPMClassifier",
     "SPMGenerator",
     "SemiParametric",
+    "Shown",
     "Source",
     "Verdict",
     "Votes",
     "audit",
     "convert",
     "declare",
+    "differencing",
     "holding",
     "load",
     "preset",

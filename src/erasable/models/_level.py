@@ -156,11 +156,13 @@ def _may_be_copies(known: Provenance, memory: Memory) -> bool:
 
     Its content is gone, and with it the way to recognise it in the training record. What is left
     are the marks of all forgotten rows: only if they were made with the very key of the record, and
-    none of them is in it, has no forgotten row been trained on.
+    none of them is in it, and none was ever taken out, has no forgotten row been trained on.
     """
     tombstones = memory.tombstones.marks
     records = [source.marks for source in known.sources if source.marks is not None]
     return any(
-        seen.key_ids != tombstones.key_ids or not set(seen).isdisjoint(tombstones)
+        memory.tombstones.has_gap
+        or seen.key_ids != tombstones.key_ids
+        or not set(seen).isdisjoint(tombstones)
         for seen in records
     )

@@ -32,8 +32,15 @@ from erasable.models._provenance import (
 from erasable.models._reader import Reader, align, no_probabilities
 from erasable.models._saving import describe_classifier
 from erasable.models._votes import Votes
+from erasable.store import Level
 from erasable.training import Inputs, TrainingConfig
 from erasable.typing import Float64s, Ints, Label, RowId
+
+_DIFFERENCING = (
+    "somebody who asks the model before and after learns about these rows: answers and votes "
+    "differ by them, and 'exact' does not hide that"
+)
+"""True of every readout: measured, see `differencing`."""
 
 
 class MemoryClassifier(MemoryModel, NetworkClassifier):
@@ -262,6 +269,9 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         self._reduction()
         encoder = self.network_.encoder
         self._network(Start(encoder, Provenance()), seed=0)
+
+    def _what_exact_leaves_open(self, level: Level | None) -> tuple[str, ...]:
+        return (_DIFFERENCING,) if level == "exact" else ()
 
     def _norm(self, start: Start) -> nn.Module:
         return embedding_norm(self.normalize, start.encoder)

@@ -25,7 +25,7 @@ from erasable.models._level import reach_of, told_for
 from erasable.models._plan import ForgetPlan, plan_forget, require_distance
 from erasable.models._provenance import Provenance, provenance_of, without_overlap
 from erasable.models._saving import Place, save
-from erasable.store import COPY_KINDS, Copy, CopyKind, Outcome, Receipt
+from erasable.store import COPY_KINDS, Copy, CopyKind, Level, Outcome, Receipt
 from erasable.training import Inputs
 from erasable.typing import Label, RowId
 from erasable.weights import weights_digest
@@ -83,6 +83,10 @@ class MemoryModel(NetworkModel):
             digest: Digest of the weights.
         """
         return {}, {}
+
+    def _what_exact_leaves_open(self, level: Level | None) -> tuple[str, ...]:
+        """Return what a receipt of this level has to say besides, one sentence each."""
+        return ()
 
     def _prune(self) -> None:
         """Drop what is left of classes that have no rows any more."""
@@ -279,7 +283,7 @@ class MemoryModel(NetworkModel):
             model=type(self).__name__,
             library_version=__version__,
             input_kind=_takes(self.input_shape_, getattr(self, "input_kind_", None)),
-            notes=reach.reasons,
+            notes=(*reach.reasons, *self._what_exact_leaves_open(reach.level)),
         )
         with _NOTING:
             self.receipts_ = (*self.receipts_, receipt)
