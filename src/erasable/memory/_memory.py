@@ -357,7 +357,7 @@ class Memory:
         What they refused can then be stored again, and nobody can tell that it was forgotten. Save
         the model, so that they leave its file and the ledger beside its keys, too.
         """
-        with self._live.lock:
+        with self._live.lock.writing():
             return self._tombstones.drop(before=before)
 
     def respect(self, marks: Marks) -> None:
