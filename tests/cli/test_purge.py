@@ -126,7 +126,7 @@ def test_a_model_that_is_not_there_is_refused(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main()
     out, err = capsys.readouterr()
-    assert (ended.value.code, out) == (1, "")
+    assert (ended.value.code, out) == (5, "")
     assert err.startswith("Error: Expected a saved model in ")
 
 

@@ -246,7 +246,7 @@ def _show(document: Any, lines: Any, out: Path | None, *, as_json: bool) -> None
     text = "\n".join(lines)
     if out is not None:
         write_atomically(out, text.encode() + b"\n")
-    shown = [text] if out is None else [f"Page: {out}"]
+    shown = text.split("\n") if out is None else [f"Page: {out}"]
     emit({"runs": document}, as_json=as_json, lines=shown)
 
 
