@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo demo-diffusion test test-slow attack lint format docs bench speed results tables unlearning generation clean
+.PHONY: help install demo demo-diffusion test test-slow attack adversary-page lint format docs bench speed results tables unlearning generation clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ test-slow: $(STAMP)  ## The tests that take minutes or need data sets
 
 attack: $(STAMP)  ## Try for an hour to be told something false; prints each seed (MINUTES=60)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m adversary --minutes $(or $(MINUTES),60)
+
+adversary-page: $(STAMP)  ## Write the table of attempts into docs/adversary.md
+	@cd tests && ../$(BIN)/python -m adversary --page ../docs/adversary.md
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	@$(BIN)/ruff check -q .

@@ -4,6 +4,8 @@ It tries to get ``exact``, ``verified`` or "forgotten" while something of a row 
 in a few words what it got. To add one, write a function in the module of its area and decorate it.
 """
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,3 +65,30 @@ def outcome(call: Callable[[], object]) -> str:
         return str(call())
     except ErasableError:
         return "refused"
+
+
+def load_areas() -> None:
+    """Import every module of attempts, so that all of them are known."""
+    import adversary
+
+    for module in pkgutil.iter_modules(adversary.__path__):
+        if not module.name.startswith(("test_", "attempts", "__")):
+            importlib.import_module(f"adversary.{module.name}")
+
+
+def table() -> str:
+    """Return every attempt as Markdown, by area."""
+    lines: list[str] = []
+    for area in sorted({one.area for one in ATTEMPTS}):
+        lines += ["", f"## {area.capitalize()}", "", "| attempt | before | now |", "|---|---|---|"]
+        lines += [
+            f"| {_cell(one.story)} | {_cell(one.before)} | {_cell(one.now)} |"
+            for one in ATTEMPTS
+            if one.area == area
+        ]
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _cell(text: str) -> str:
+    shown = text.encode("ascii", "backslashreplace").decode() if not text.isprintable() else text
+    return shown.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

@@ -1,17 +1,13 @@
 """No attempt gets more than it must."""
 
-import importlib
-import pkgutil
 from pathlib import Path
 
 import pytest
 
-import adversary
-from adversary.attempts import ATTEMPTS, Attempt
+from adversary.attempts import ATTEMPTS, Attempt, load_areas, table
 
-for _module in pkgutil.iter_modules(adversary.__path__):
-    if not _module.name.startswith(("test_", "attempts", "__")):
-        importlib.import_module(f"adversary.{_module.name}")
+load_areas()
+PAGE = Path(__file__).parents[2] / "docs" / "adversary.md"
 
 
 @pytest.mark.parametrize(
@@ -29,3 +25,7 @@ def test_no_attempt_has_the_name_of_another() -> None:
     names = [attempt.name for attempt in ATTEMPTS]
 
     assert sorted(names) == sorted(set(names))
+
+
+def test_the_page_lists_every_attempt() -> None:
+    assert PAGE.read_text().endswith(table()), "run: make adversary-page"
