@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SPMGenerator,
         audit,
         convert,
+        copy_model,
         declare,
         load,
     )
@@ -35,6 +36,7 @@ __all__ = [
     "__version__",
     "audit",
     "convert",
+    "copy_model",
     "declare",
     "load",
 ]
@@ -48,6 +50,7 @@ _HOME = {
     "SPMGenerator": "erasable.models",
     "audit": "erasable.models",
     "convert": "erasable.models",
+    "copy_model": "erasable.models",
     "declare": "erasable.models",
     "load": "erasable.models",
 }

@@ -1,10 +1,12 @@
 """Writing files so that a crash leaves either the old one or the new one."""
 
+import contextlib
 import errno
 import json
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -90,3 +92,38 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Say what to do where a file cannot be written."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise StoreError(
+                f"The disk of {path} is full. Free some space and repeat. Nothing was changed."
+            ) from error
+        raise StoreError(
+            f"Expected to write {path}, but: {error.strerror or error}. Check the permissions of "
+            "the folder and the disk. Nothing was changed."
+        ) from error
+
+
+def read_part(path: Path, *, limit: int, noun: str) -> bytes:
+    """Return the bytes of a file that is part of a saved model.
+
+    Raises:
+        StoreError: If it is missing, no ordinary file, longer than it can be, or unreadable.
+    """
+    try:
+        return read_bounded(path, limit=limit)
+    except FileNotFoundError:
+        problem = "the file is not there"
+    except OSError as error:
+        problem = error.strerror or str(error)
+    raise StoreError(
+        f"Expected {noun} in {path}, but {problem}. Restore the last copy of the whole directory."
+    )

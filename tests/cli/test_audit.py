@@ -135,7 +135,7 @@ def test_rows_changed_on_disk_are_not_loaded_at_all(model):
     with sqlite3.connect(model / "rows.sqlite") as db:
         db.execute("UPDATE rows SET embedding = ? WHERE id = 'i:7'", (bytes(16),))
     db.close()
-    with pytest.raises(StoreError, match="to match their digest"):
+    with pytest.raises(StoreError, match="rows do not match their digest"):
         call(model)
 
 

@@ -90,7 +90,7 @@ def test_a_pickle_is_refused_and_not_run(refused, model, tmp_path):
 
 @pytest.mark.parametrize("command", ["predict", "votes", "find", "info", "forget"])
 def test_a_damaged_model_is_refused(refused, model, tmp_path, command):
-    (model / "config.json").write_text("{")
+    (model / "rows.sqlite").write_bytes(b"garbage" * 1000)
     data = {"info": [], "forget": ["--class", "a"]}.get(command, [write(tmp_path / "data.npz")])
     assert "damaged" in refused(command, model, *data)
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 import sqlite3
 import threading
 from dataclasses import FrozenInstanceError, fields
@@ -388,7 +389,7 @@ def test_without_the_key_what_was_forgotten_cannot_be_recognised(tmp_path, keys)
     model = load(tmp_path / "model")
     with pytest.raises(RowIdError, match="cannot be recognised"):
         audit(model, ids=names(1))
-    assert audit(model).verdict == "exact_verified"
+    assert audit(model).verdict == "memory_verified"  # nobody can check the seal of the model
 
 
 @pytest.mark.parametrize("named", [{"ids": "abc"}, {"ids": [1.5]}, {"classes": [None]}])
@@ -829,7 +830,7 @@ def test_a_row_changed_on_disk_is_found(tmp_path, statement, value, where):
 
 def test_a_digest_changed_on_disk_is_found(tmp_path):
     model = saved(tmp_path)
-    change(tmp_path, "UPDATE generations SET digest = 'x'")
+    change(tmp_path, "UPDATE model SET digest = 'x'")
     failed(model, "rows on disk", "digest")
 
 
@@ -866,18 +867,18 @@ def test_a_row_stored_again_under_its_id_is_not_a_difference_to_the_file(tmp_pat
 def test_what_else_lies_in_the_file_is_told(tmp_path):
     model = saved(tmp_path)
     change(tmp_path, "INSERT INTO unswept VALUES (1)")
-    columns = "serial, id, label, groups, content, embedding"
-    change(tmp_path, f"INSERT INTO rows SELECT 1, {columns} FROM rows LIMIT 2")  # noqa: S608 - constant
-    [others, unswept] = audit(model).not_verified
-    assert "2 rows of unfinished saves" in others
+    [unswept] = audit(model).not_verified
     assert "not written over" in unswept
 
 
 def test_a_copy_that_is_gone_or_another_one_is_not_compared(tmp_path):
     model = saved(tmp_path)
     remembering().save(tmp_path / "model", overwrite=True)
+    assert "another process changed it" in audit(model).not_verified[0]
+    shutil.rmtree(tmp_path / "model")
+    remembering().save(tmp_path / "model")
     assert "another model is there now" in audit(model).not_verified[0]
-    (tmp_path / "model" / "config.json").unlink()
+    (tmp_path / "model" / "rows.sqlite").unlink()
     assert "no longer there" in audit(model).not_verified[0]
 
 

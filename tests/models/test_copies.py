@@ -1,7 +1,6 @@
 """Every place that holds something of a model's rows: listed, kept with it, and purged."""
 
 import copy
-import json
 import shutil
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from erasable import KNNClassifier, SPMClassifier, load
-from erasable.errors import ErasableError, StateError, StoreError
+from erasable.errors import ErasableError, StateError
 from erasable.models import KnownCopy, Purged
 from erasable.store import EmbeddingCache
 from models.toys import TINY, blobs, forget_keys, names
@@ -151,10 +150,6 @@ def test_a_copy_of_an_unfitted_model_is_refused_as_such(report):
 # -- saving ---------------------------------------------------------------------------------------
 
 
-def copies_file(tmp_path):
-    return tmp_path / "model" / "copies.json"
-
-
 def test_copies_are_saved_with_the_model(tmp_path, report):
     model = remembering(tmp_path / "cache")
     model.note_copy("report", report)
@@ -162,11 +157,6 @@ def test_copies_are_saved_with_the_model(tmp_path, report):
     again = load(tmp_path / "model")
     assert sorted(listed(again), key=str) == sorted(listed(model), key=str)
     assert len(again.copies()) == 3
-
-
-def test_a_model_without_copies_saves_no_list(tmp_path):
-    remembering().save(tmp_path / "model")
-    assert not copies_file(tmp_path).exists()
 
 
 def test_a_copy_noted_after_loading_is_saved_the_next_time(tmp_path, report):
@@ -192,24 +182,6 @@ def test_a_model_that_replaces_another_knows_its_copies_too(tmp_path, report):
     first.save(tmp_path / "model")
     remembering().save(tmp_path / "model", overwrite=True)
     assert ("report", str(report), None) in listed(load(tmp_path / "model"))
-
-
-@pytest.mark.parametrize("call", ["load", "save"])
-def test_a_damaged_list_is_told_with_its_path(tmp_path, call):
-    model = remembering(tmp_path / "cache")
-    model.save(tmp_path / "model")
-    copies_file(tmp_path).write_text("{")
-    with pytest.raises(StoreError, match=f"Expected a list of copies in {copies_file(tmp_path)}"):
-        load(tmp_path / "model") if call == "load" else model.save(tmp_path / "model")
-
-
-def test_the_list_holds_paths_and_nothing_of_the_rows(tmp_path):
-    remembering(tmp_path / "cache").save(tmp_path / "model")
-    listing = json.loads(copies_file(tmp_path).read_text())
-    assert listing == {
-        "format": "erasable.copies.1",
-        "copies": [{"kind": "embeddings", "path": str(tmp_path / "cache")}],
-    }
 
 
 def test_a_copy_of_a_model_has_a_list_of_its_own(tmp_path, report):

@@ -20,6 +20,7 @@ from erasable.models import DDPM, GMM, _consistency
 from erasable.models._consistency import Consistency
 from erasable.training import Inputs
 from models.generation_toys import QUARTERS, SMALL, Eye, brightest, generator, quarters, twin
+from store.format_1 import save_as_format_1
 
 ALL = list(QUARTERS) * 2
 
@@ -399,7 +400,7 @@ def test_a_loaded_generator_draws_the_same(tmp_path, options):
 
 def test_a_generator_that_was_saved_before_it_had_a_precision_is_loaded(tmp_path):
     model = generator()
-    model.save(tmp_path / "model")
+    save_as_format_1(model, tmp_path / "model")
     config = tmp_path / "model" / "config.json"
     known = json.loads(config.read_text())
     del known["parameters"]["precision"]
@@ -479,7 +480,30 @@ def test_a_classifier_in_the_place_of_a_generator_leaves_nothing_of_its_weights(
     other.save(tmp_path / "model", overwrite=True)
     found = {path.name for path in (tmp_path / "model").iterdir()}
     weights = f"weights-{other.weights_digest[:16]}.safetensors"
-    assert found == {"config.json", "rows.sqlite", weights}
+    assert found == {"rows.sqlite", weights}
+
+
+@pytest.mark.parametrize(
+    "name", ["model_index.json", "unet/config.json", "unet/diffusion_pytorch_model.safetensors"]
+)
+def test_a_layout_that_was_interrupted_is_finished_by_the_next_load(tmp_path, name):
+    generator().save(tmp_path / "model")
+    (tmp_path / "model" / name).unlink()
+    load(tmp_path / "model")
+    network = MemoryUNet.from_pretrained(tmp_path / "model" / "unet")
+    assert (tmp_path / "model" / name).is_file()
+    assert len(network.state_dict())
+
+
+def test_a_layout_whose_removal_was_interrupted_is_removed_by_the_next_load(tmp_path):
+    generator(ids=range(64)).save(tmp_path / "generator")
+    X, y = quarters(16)
+    SPMClassifier(epochs=1, random_state=0).fit(X, y).save(tmp_path / "model")
+    for name in ("model_index.json", "unet", "scheduler"):
+        (tmp_path / "generator" / name).rename(tmp_path / "model" / name)
+    load(tmp_path / "model")
+    found = sorted(path.name.split("-")[0] for path in (tmp_path / "model").iterdir())
+    assert found == ["rows.sqlite", "weights"]
 
 
 def test_a_pipeline_of_someone_else_beside_a_classifier_stays(tmp_path):
@@ -540,7 +564,7 @@ def test_the_name_of_a_forgotten_class_does_not_stay_behind(tmp_path):
     model = generator(labels="plain")
     model.forget(classes=["b"])
     model.save(tmp_path / "model")
-    assert '"b"' not in (tmp_path / "model" / "config.json").read_text()
+    assert b'"b"' not in (tmp_path / "model" / "rows.sqlite").read_bytes()
     assert "b" not in load(tmp_path / "model").numbers_.names
     drawn(load(tmp_path / "model"), stand_in="a")
 
@@ -567,7 +591,7 @@ def test_damaged_weights_are_refused(tmp_path, damage):
 
 def test_a_foreign_directory_is_refused(tmp_path):
     (tmp_path / "model_index.json").write_text("{}")
-    with pytest.raises(StoreError, match=r"no config\.json"):
+    with pytest.raises(StoreError, match=r"rows\.sqlite, but the file is not there"):
         load(tmp_path)
 
 

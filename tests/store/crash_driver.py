@@ -1,4 +1,4 @@
-"""Kill saves at every step and report what is left: run as ``python crash_driver.py FOLDER``.
+"""Kill saves and report what is left: run as ``python crash_driver.py FOLDER SAMPLE``.
 
 Each attempt is a forked process that sends itself SIGKILL just before its n-th step. A step is a
 flush, rename or removal of a file, a statement of SQLite, or a stretch of work inside one.
@@ -15,7 +15,9 @@ from pathlib import Path
 
 from erasable import SPMClassifier, load
 from erasable.errors import RowIdError, StoreError
+from erasable.models import change
 from models.toys import TINY, blobs, names
+from store.format_1 import save_as_format_1
 
 FORGOTTEN = names(3)
 QUERIES = blobs(5, seed=9)[0]
@@ -36,7 +38,7 @@ class Killer:
 
     def arm(self):
         """Count every step from now on."""
-        for name in ("fsync", "replace", "unlink"):
+        for name in ("fsync", "replace", "unlink", "mkdir"):
             self._count(os, name)
 
         class Counted(sqlite3.Connection):
@@ -81,6 +83,24 @@ def forget(path):
     model.save(path)
 
 
+def change_and_forget(path):
+    """Change a setting, forget three rows and save."""
+    model = load(path)
+    model.set_params(reduction="rows", temperature=2.0)
+    model.forget(ids=FORGOTTEN)
+    model.save(path)
+
+
+def change_settings(path):
+    """Change settings and save."""
+    load(path).set_params(reduction="rows", temperature=2.0).save(path)
+
+
+def forget_at_once(path):
+    """Forget three rows as the command line does."""
+    change(path, lambda model: model.forget(ids=FORGOTTEN))
+
+
 def replace(path):
     """Put another model in the place of this one."""
     other_model().save(path, overwrite=True)
@@ -91,32 +111,51 @@ def begin(path):
     other_model().save(path)
 
 
+def upgrade(path):
+    """Forget three rows of a model in the format before, and save it in this one."""
+    forget(path)
+
+
 def describe(path):
     """Return what a directory loads as, or ``nothing``."""
     try:
         model = load(path)
     except StoreError as error:
-        return "nothing" if "no config.json" in str(error) else f"damaged: {error}"
-    state = b"".join(model.memory.canonical_state()) + model.predict_proba(QUERIES).tobytes()
-    return f"{model.weights_digest} {hashlib.sha256(state).hexdigest()}"
+        return "nothing" if "not there, or empty" in str(error) else f"damaged: {error}"
+    return outline(model)
+
+
+def outline(model):
+    """Return everything that a model answers from."""
+    state = hashlib.sha256(b"".join(model.memory.canonical_state())).hexdigest()
+    model.predict_proba(QUERIES)
+    return f"{model.weights_digest} {state} {sorted(model.get_params().items())!r}"
+
+
+def replayed(path):
+    """Return what a directory loads as once rows are forgotten that were only about to be."""
+    model = load(path)
+    model.forget(ids=FORGOTTEN)
+    return outline(model)
 
 
 def attempt(work, path, last):
-    """Do the work in a process of its own; return whether it was killed, and whether it ended."""
+    """Do the work in a process of its own; return whether it was killed, ended, and its steps."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         try:
-            Killer(last).arm()
+            killer = Killer(last)
+            killer.arm()
             work(path)
-            os.write(writer, b"done")
+            os.write(writer, b"done %d" % (last - killer.left))
         finally:
             os._exit(0)
     os.close(writer)
-    told = os.read(reader, 4)
+    told = os.read(reader, 100).decode().split()
     os.close(reader)
     _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status), told == b"done"
+    return os.WIFSIGNALED(status), bool(told), int(told[1]) if told else 0
 
 
 def refuses(path):
@@ -134,51 +173,67 @@ def leftovers(path, rows):
     return [row for row, traces in rows.items() if any(trace in raw for trace in traces)]
 
 
-def main(folder):
-    """Try the steps of every kind of save and print one line of JSON per attempt."""
-    start = folder / "start"
-    first_model().save(start)
-    rows = {
-        row.id: (row.id.encode() + b"s:", row.embedding.tobytes())
-        for row in load(start).memory.get(FORGOTTEN)
-    }
-    for work, begins in ((begin, None), (forget, start), (replace, start)):
+WORKS = (begin, forget, change_settings, change_and_forget, forget_at_once, replace, upgrade)
+
+
+def main(folder, sample):
+    """Kill every kind of work before its steps; print one line of JSON per attempt.
+
+    Args:
+        folder: Where to work.
+        sample: About how many kills to spread over the steps of all; 0 for every step.
+    """
+    starts = {"format_2": folder / "start", "format_1": folder / "start_1"}
+    first_model().save(starts["format_2"])
+    save_as_format_1(first_model(), starts["format_1"])
+    keys = Path(os.environ["ERASABLE_KEYS"])
+    shutil.copytree(keys, folder / "keys_at_start")
+    live = load(starts["format_2"]).memory.get(FORGOTTEN)
+    rows = {row.id: (row.id.encode() + b"s:", row.embedding.tobytes()) for row in live}
+    for work in WORKS:
+        start = starts["format_1" if work is upgrade else "format_2"]
         path = folder / work.__name__
 
-        def reset(path=path, begins=begins):
-            shutil.rmtree(path, ignore_errors=True)
-            if begins:
-                shutil.copytree(begins, path)
+        def reset(path=path, start=None if work is begin else start):
+            for place, origin in ((path, start), (keys, folder / "keys_at_start")):
+                shutil.rmtree(place, ignore_errors=True)
+                if origin is not None:
+                    shutil.copytree(origin, place)
 
         reset()
-        old = describe(path)
-        work(path)
-        new = describe(path)
-        last, is_killed = 0, True
-        while is_killed:
+        states = {describe(path): "old"}
+        if work is not begin:
+            states[replayed(path)] = "replayed"
+        _, _, steps = attempt(work, path, 10**9)
+        states[describe(path)] = "new"
+        kills = range(steps + 1)
+        if sample:
+            size = max(2, round(sample / len(WORKS)))
+            kills = sorted({round(i * steps / (size - 1)) for i in range(size)})
+        for last in kills:
             reset()
-            is_killed, is_done = attempt(work, path, last)
+            is_killed, is_done, _ = attempt(work, path, last)
             found = describe(path)
-            is_refused = found != old and refuses(path)
-            if found == old:
-                work(path)  # what was cut off can be done again
-            else:
-                model = load(path)
-                model.forget(ids=[next(iter(model.memory)).id])
-                model.save(path)
             line = {
                 "work": work.__name__,
                 "step": last,
                 "killed": is_killed,
                 "done": is_done,
-                "state": "old" if found == old else "new" if found == new else found[:300],
-                "refused": is_refused,
-                "left": leftovers(path, rows),
-                "files": sorted(file.name.split("-")[0] for file in path.iterdir()),
+                "state": states.get(found, found[:300]),
+                "settled": describe(path) == found,
+                "refused": states.get(found) == "old" or refuses(path),
             }
+            if states.get(found) == "old":
+                work(path)  # what was cut off can be done again
+            else:
+                model = load(path)
+                model.forget(ids=[next(iter(model.memory)).id])
+                model.save(path)
+            line["left"] = leftovers(path, rows)
+            line["files"] = sorted(file.name.split("-")[0] for file in path.iterdir())
             sys.stdout.write(json.dumps(line) + "\n")
-            last += 1
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

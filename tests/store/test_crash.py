@@ -12,66 +12,74 @@ import pytest
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def attempts(tmp_path_factory):
+SAMPLE = 21
+WORKS = {
+    "begin": {"old", "new"},
+    "forget": {"old", "replayed", "new"},
+    "change_settings": {"old", "new"},
+    "change_and_forget": {"old", "replayed", "new"},
+    "forget_at_once": {"old", "replayed", "new"},
+    "replace": {"old", "new"},
+    "upgrade": {"old", "replayed", "new"},
+}
+"""What may be left: of a save that was about to forget, the same model without those rows."""
+
+
+def killed(folder, sample):
     """Return what became of each save that was killed at some step."""
-    folder = tmp_path_factory.mktemp("crash")
     environment = {
         **os.environ,
         "ERASABLE_KEYS": str(folder / "keys"),
-        "PYTHONPATH": str(TESTS),
+        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, str(TESTS / "store" / "crash_driver.py"), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    command = [sys.executable, str(TESTS / "store" / "crash_driver.py"), str(folder), str(sample)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-works = pytest.mark.parametrize("work", ["begin", "forget", "replace"])
+@pytest.fixture(scope="module", params=[SAMPLE, pytest.param(0, marks=pytest.mark.slow)])
+def attempts(request, tmp_path_factory):
+    """Return what became of a sample of kills, and with the slow tests of all."""
+    return killed(tmp_path_factory.mktemp("crash"), request.param)
 
 
-@works
-def test_a_killed_save_leaves_the_old_model_or_the_new_one(attempts, work):
-    states = {attempt["state"] for attempt in attempts if attempt["work"] == work}
-    assert states == {"old", "new"}
+def test_a_killed_save_leaves_the_old_model_or_the_new_one(attempts):
+    odd = [a for a in attempts if a["state"] not in WORKS[a["work"]] or not a["settled"]]
+    assert odd == []
 
 
-@works
-def test_saves_were_killed_before_and_after_the_commit(attempts, work):
-    killed = [a for a in attempts if a["work"] == work and a["killed"]]
-    assert len(killed) > 10
-    assert {attempt["state"] for attempt in killed} == {"old", "new"}
+def test_every_kind_of_save_was_killed_before_and_after_its_commit(attempts):
+    for work in WORKS:
+        states = [a["state"] for a in attempts if a["work"] == work]
+        assert (states[0], states[-1]) == ("old", "new")
 
 
-@works
-def test_a_state_once_reached_is_not_left_again(attempts, work):
-    states = [attempt["state"] for attempt in attempts if attempt["work"] == work]
-    assert states == sorted(states, reverse=True)  # "old", then "new"
+def test_a_state_once_reached_is_not_left_again(attempts):
+    order = ["old", "replayed", "new"]
+    for work in WORKS:
+        states = [order.index(a["state"]) for a in attempts if a["work"] == work]
+        # A format that is upgraded is named by its number once more, until it is gone.
+        assert states == sorted(states)
 
 
-@works
-def test_a_save_that_returned_is_never_lost(attempts, work):
-    finished = [a["state"] for a in attempts if a["work"] == work and a["done"]]
+def test_a_save_that_returned_is_never_lost(attempts):
+    finished = [a["state"] for a in attempts if a["done"]]
     assert finished
     assert set(finished) == {"new"}
 
 
 def test_a_forget_that_survived_still_refuses_its_rows(attempts):
-    survived = [a for a in attempts if a["work"] == "forget" and a["state"] == "new"]
-    assert survived
-    assert all(attempt["refused"] for attempt in survived)
+    assert all(a["refused"] for a in attempts if "forget" in a["work"] or a["work"] == "upgrade")
 
 
-@works
-def test_the_next_save_leaves_no_trace_of_forgotten_rows(attempts, work):
-    assert [a for a in attempts if a["work"] == work and a["left"]] == []
+def test_the_next_save_leaves_no_trace_of_forgotten_rows(attempts):
+    assert [a for a in attempts if a["left"] and a["work"] != "change_settings"] == []
 
 
-@works
-def test_the_next_save_clears_away_what_a_killed_one_left(attempts, work):
-    files = {tuple(attempt["files"]) for attempt in attempts if attempt["work"] == work}
-    assert files == {("config.json", "rows.sqlite", "weights")}
+def test_the_next_save_clears_away_what_a_killed_one_left(attempts):
+    assert {tuple(a["files"]) for a in attempts} == {("rows.sqlite", "weights")}
 
 
 _FORGET_AND_DIE = """

@@ -1,20 +1,22 @@
 """Directories that are damaged, foreign or incomplete: a clear error, and no byte changed."""
 
-import json
 import shutil
 import sqlite3
 
+import numpy as np
 import pytest
 
 from erasable import load
 from erasable.errors import ErasableError, StoreError
-from models.toys import fitted, names, remembering
+from models.toys import fitted, names
 
 
 @pytest.fixture
 def path(tmp_path):
     """Return a directory with a sound model."""
-    fitted(12).save(tmp_path / "model")
+    model = fitted(13)
+    model.forget(ids=names(1, 12))
+    model.save(tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -37,13 +39,6 @@ def weights(path):
     return found
 
 
-def change_config(path, *without, **changes):
-    """Remove and set entries of the configuration."""
-    config = json.loads((path / "config.json").read_bytes())
-    config = {k: v for k, v in {**config, **changes}.items() if k not in without}
-    (path / "config.json").write_text(json.dumps(config))
-
-
 def sql(path, statement, *values):
     """Change the rows behind the library's back."""
     db = sqlite3.connect(path / "rows.sqlite", isolation_level=None)
@@ -55,91 +50,24 @@ def sql(path, statement, *values):
 
 
 def test_a_missing_directory_says_what_to_give(tmp_path):
-    with pytest.raises(StoreError, match=r"no config.json.*save\(\) or 'erasable train'"):
+    with pytest.raises(StoreError, match=r"not there, or empty.*save\(\) or 'erasable train'"):
         load(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_file_is_no_model(tmp_path):
     (tmp_path / "model").write_text("text")
-    with pytest.raises(StoreError, match=r"no config.json"):
+    with pytest.raises(StoreError, match="not there, or empty"):
         load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("name", ["config.json", "rows.sqlite", "weights"])
+@pytest.mark.parametrize("name", ["rows.sqlite", "weights"])
 def test_a_missing_file_is_named(path, name):
     file = weights(path) if name == "weights" else path / name
     file.unlink()
     message = refusal(path)
     assert name in message
-    assert "not there" in message or "no config.json" in message
-
-
-# -- config.json ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"null {}", b"\0" * 100])
-def test_a_config_that_is_no_json_is_refused(path, data):
-    (path / "config.json").write_bytes(data)
-    assert "damaged" in refusal(path)
-
-
-@pytest.mark.parametrize("data", [b"[]", b"null", b'"text"', b"{}", b'{"model_type": "bert"}'])
-def test_a_foreign_config_is_refused(path, data):
-    (path / "config.json").write_bytes(data)
-    assert "Expected the format 'erasable.model.1'" in refusal(path)
-
-
-def test_another_version_of_the_format_is_refused_by_name(path):
-    change_config(path, format="erasable.model.2")
-    assert "but got 'erasable.model.2'" in refusal(path)
-
-
-def test_another_kind_of_model_is_refused_by_name(path):
-    change_config(path, kind="SPMGenerator")
-    assert "SPMGenerator" in refusal(path)
-
-
-@pytest.mark.parametrize(
-    "name", ["kind", "weights", "generation", "encoder", "input_shape", "parameters"]
-)
-def test_a_config_without_an_entry_is_refused(path, name):
-    change_config(path, name)
-    assert "Expected" in refusal(path)
-
-
-def test_a_config_written_again_is_accepted(path):
-    # Without this the tests around it could not fail.
-    change_config(path)
-    assert len(load(path).memory) == 12
-
-
-WRONG = {
-    "generation": ["seven", {}, [1], -1, 10**6],
-    "weights": [7, "", "0" * 64, "../../etc/passwd", "Z" * 64],
-    "encoder": [7, "mlp", {}, {"name": "magic", "options": {}}, {"name": "mlp", "options": 3}],
-    "input_shape": [7, ["a"], [-3], [5], [], [2, 2, 2, 2, 2]],
-    "parameters": [7, {"magic": 1}, {"normalize": "magic"}, {"scale": -1}, {"grid_bits": "x"}],
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
-)
-def test_a_config_with_a_wrong_entry_is_refused(path, name, value):
-    change_config(path, **{name: value})
-    assert "Expected" in refusal(path)
-
-
-def test_a_generation_that_is_not_there_says_that_files_do_not_belong_together(path):
-    change_config(path, generation=10**6)
-    assert "do not belong together" in refusal(path)
-
-
-def test_rows_of_another_model_are_refused(path, tmp_path):
-    remembering().save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "rows.sqlite", path / "rows.sqlite")
-    assert "do not belong together" in refusal(path)
+    assert "not there" in message
 
 
 # -- weights --------------------------------------------------------------------------------------
@@ -170,7 +98,7 @@ def test_any_changed_byte_of_the_weights_is_noticed(path):
 def test_weights_of_another_model_are_refused(path, tmp_path):
     fitted(12, random_state=1).save(tmp_path / "other")
     shutil.copy(weights(tmp_path / "other"), weights(path))
-    assert "match their name" in refusal(path)
+    assert "match their digest" in refusal(path)
 
 
 # -- rows -----------------------------------------------------------------------------------------
@@ -178,7 +106,7 @@ def test_weights_of_another_model_are_refused(path, tmp_path):
 
 def test_rows_that_are_no_database_are_refused(path):
     (path / "rows.sqlite").write_bytes(b"garbage" * 1000)
-    assert "restore it from a copy" in refusal(path)
+    assert "Restore the last copy of the whole directory" in refusal(path)
 
 
 @pytest.mark.parametrize("size", [0, 50, 100, 4096, 9000])
@@ -196,7 +124,7 @@ def test_a_foreign_database_is_refused(path):
 
 
 def test_a_later_version_of_the_rows_says_to_use_it(path):
-    sql(path, "PRAGMA user_version = 2")
+    sql(path, "PRAGMA user_version = 3")
     assert "Use the version of erasable that wrote it" in refusal(path)
 
 
@@ -226,34 +154,142 @@ CHANGES = {
     "a row that is gone": "DELETE FROM rows WHERE id = 's:row-number-0'",
     "no rows at all": "DELETE FROM rows",
     "a row twice": (
-        "INSERT INTO rows SELECT generation, serial + 100, id, label, groups, content, embedding "
+        "INSERT INTO rows SELECT serial + 100, id, label, groups, content, embedding "
         "FROM rows WHERE id = 's:row-number-0'"
     ),
-    "the size of an embedding": "UPDATE generations SET dim = 4",
-    "a size that is no size": "UPDATE generations SET dim = -1",
-    "the grid": "UPDATE generations SET grid_bits = 13",
-    "a grid that is no grid": "UPDATE generations SET grid_bits = 99",
-    "the digest": "UPDATE generations SET digest = 'x'",
+    "the size of an embedding": "UPDATE model SET dim = 4",
+    "a size that is no size": "UPDATE model SET dim = -1",
+    "the grid": "UPDATE model SET grid_bits = 13",
+    "a grid that is no grid": "UPDATE model SET grid_bits = 99",
+    "the digest": "UPDATE model SET digest = 'x'",
     "a missing table": "DROP TABLE tombstones",
+    "a configuration": "UPDATE model SET config = replace(config, 'prototypes', 'rows')",
+    "a configuration that is deep": (
+        "UPDATE model SET config = replace(hex(zeroblob(50000)), '00', '[')"
+    ),
+    "a revision": "UPDATE model SET revision = revision + 1",
+    "a revision that is too large": "UPDATE model SET revision = 1e30",
+    "a revision that is text": "UPDATE model SET revision = 'seven'",
+    "an identity": "UPDATE model SET identity = replace(identity, substr(identity, 1, 1), 'f')",
+    "an identity that is a path": "UPDATE model SET identity = '../../../etc/passwd'",
+    "the weights": "UPDATE model SET weights = replace(weights, substr(weights, 1, 1), 'e')",
+    "a key that is none": "UPDATE model SET key_id = x'00'",
+    "a code": "UPDATE model SET mac = zeroblob(32)",
+    "a second model": "INSERT INTO model SELECT * FROM model",
+    "no model": "DELETE FROM model",
+    "a tombstone that is gone": "DELETE FROM tombstones",
+    "a tombstone of another level": "UPDATE tombstones SET level = 'exact'",
+    "a training record that is gone": "DELETE FROM sources",
+    "a training record without its marks": "DELETE FROM seen",
+    "a training record of another kind": "UPDATE sources SET basis = 'declared'",
+    "a training record that covers more": "UPDATE sources SET covers = 'id'",
+    "a copy that was not noted": "INSERT INTO copies VALUES (7, 'report', '/etc/passwd')",
+    "the counter": "UPDATE model SET next_id = next_id + 1",
+    "the content of a row": "UPDATE rows SET content = x'00' WHERE id = 's:row-number-0'",
+    "the serial of a row": "UPDATE rows SET serial = serial + 1000 WHERE id = 's:row-number-0'",
 }
 
 
 @pytest.mark.parametrize("statement", CHANGES.values(), ids=CHANGES.keys())
 def test_a_change_behind_the_librarys_back_is_noticed(path, statement):
+    before = (path / "rows.sqlite").read_bytes()
     sql(path, statement)
+    assert (path / "rows.sqlite").read_bytes() != before
     assert str(path / "rows.sqlite") in refusal(path)
+
+
+ADDED = {
+    "a trigger": (
+        "CREATE TRIGGER back AFTER DELETE ON rows BEGIN INSERT INTO rows VALUES "
+        "(old.serial + 1000, old.id, old.label, old.groups, old.content, old.embedding); END"
+    ),
+    "a view": "CREATE VIEW everybody AS SELECT id FROM rows",
+    "a table": "CREATE TABLE notes (text TEXT)",
+    "an index": "CREATE INDEX by_label ON rows (label)",
+    "a column": "ALTER TABLE rows ADD COLUMN note TEXT",
+}
+
+
+@pytest.mark.parametrize("statement", ADDED.values(), ids=ADDED.keys())
+def test_what_was_added_to_the_tables_is_refused_by_load_and_save(path, statement):
+    model = load(path)
+    model.forget(ids=names(1))
+    sql(path, statement)
+    assert "only the tables of erasable" in refusal(path)
+    with pytest.raises(StoreError, match="only the tables of erasable"):
+        model.save(path)
 
 
 def test_a_changed_training_record_is_noticed(path):
     sql(path, "UPDATE sources SET basis = 'recorxed'")
-    assert "match their digest" in refusal(path)
+    assert "does not match its seal" in refusal(path)
 
 
-@pytest.mark.parametrize("name", ["config.json", "rows.sqlite"])
-def test_a_damaged_directory_is_not_saved_over(path, name):
+def test_a_change_between_load_and_save_is_not_sealed(path):
+    model = load(path)
+    sql(path, "UPDATE rows SET content = x'00' WHERE id = 's:row-number-0'")
+    with pytest.raises(StoreError, match="does not match its seal"):
+        model.save(path)
+
+
+def outline(path):
+    """Return everything that a directory is loaded as."""
+    model = load(path)
+    kept = [
+        [(mark.hex(), repr(stone)) for _, mark, stone in marks.items()]
+        for marks in (
+            model.memory.tombstones.marks,
+            *(s.marks for s in model.provenance_.sources if s.marks is not None),
+        )
+    ]
+    place = model.places_[path]
+    return repr(
+        (
+            b"".join(model.memory.canonical_state()),
+            [model.memory.record(place) for place in range(len(model.memory))],
+            model.memory.next_id,
+            model.weights_digest,
+            sorted(model.get_params().items()),
+            model.copies_,
+            model.data_,
+            kept,
+            [(s.basis, s.name, sorted(s.covers)) for s in model.provenance_.sources],
+            (place.identity, place.revision),
+            model.is_verified_,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "share", [0.01, pytest.param(0.2, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_no_flipped_byte_is_accepted_silently(path, share):
+    # In pages that hold nothing a flip may go unnoticed: then the model is the same to the byte.
+    model = load(path)
+    model.forget(ids=names(2))
+    model.save(path)
+    sound, data = outline(path), (path / "rows.sqlite").read_bytes()
+    rng = np.random.default_rng(0)
+    used = np.flatnonzero(np.frombuffer(data, np.uint8))
+    places = {*range(0, 100, 7), *rng.choice(used, int(share * len(used)), replace=False).tolist()}
+    noticed = 0
+    for place in sorted(places):
+        changed = bytearray(data)
+        changed[place] ^= int(rng.integers(1, 256))
+        (path / "rows.sqlite").write_bytes(changed)
+        try:
+            found = outline(path)
+        except StoreError:
+            noticed += 1
+        else:  # a flip in the name of its key leaves a model that nobody can verify
+            assert found == sound or not load(path).is_verified_, place
+    assert noticed > len(places) / 2
+
+
+def test_a_damaged_directory_is_not_saved_over(path):
     model = load(path)
     model.forget(ids=names(1))
-    (path / name).write_bytes(b"garbage" * 1000)
+    (path / "rows.sqlite").write_bytes(b"garbage" * 1000)
     before = contents(path)
     for overwrite in (False, True):
         with pytest.raises(StoreError):
@@ -276,8 +312,8 @@ def test_a_locked_file_is_reported_and_nothing_is_lost(path, monkeypatch):
 
 
 def test_an_error_of_the_store_is_an_error_of_the_library(path):
-    (path / "config.json").unlink()
+    (path / "rows.sqlite").unlink()
     with pytest.raises(ErasableError):
         load(path)
-    with pytest.raises(OSError, match=r"config\.json"):
+    with pytest.raises(OSError, match=r"rows\.sqlite"):
         load(path)

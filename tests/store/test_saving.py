@@ -10,7 +10,7 @@ from torch import nn
 
 from erasable import SPMClassifier, load
 from erasable.errors import ErasableError, RowIdError, StateError, StoreError
-from erasable.models import _saving
+from erasable.store import Ledger, ModelDirectory
 from models.toys import TINY, blobs, fitted, forget_keys, names, own_network, remembering, state
 
 QUERIES = blobs(7, seed=11)[0]
@@ -283,16 +283,16 @@ def test_a_directory_made_anew_is_not_taken_for_the_old_one(path, tmp_path):
     assert load(path).memory.digest == before
 
 
-def _while_saving(monkeypatch, name, action):
-    """Let something happen just before a step of the next save."""
-    real = getattr(_saving.ModelDirectory, name)
+def _before_it_is_locked(monkeypatch, action):
+    """Let something happen just before the next save has the model to itself."""
+    real = ModelDirectory.writing
 
     def step(self, *args, **options):
-        monkeypatch.setattr(_saving.ModelDirectory, name, real)
+        monkeypatch.setattr(ModelDirectory, "writing", real)
         action()
         return real(self, *args, **options)
 
-    monkeypatch.setattr(_saving.ModelDirectory, name, step)
+    monkeypatch.setattr(ModelDirectory, "writing", step)
 
 
 def test_overwriting_cannot_undo_a_forget_that_happens_meanwhile(path, monkeypatch):
@@ -300,19 +300,30 @@ def test_overwriting_cannot_undo_a_forget_that_happens_meanwhile(path, monkeypat
     other = load(path)
     other.forget(ids=names(3))
     newer = fitted(random_state=1)  # holds the same rows
-    _while_saving(monkeypatch, "write_weights", lambda: other.save(path))
-    with pytest.raises(ErasableError):
+    _before_it_is_locked(monkeypatch, lambda: other.save(path))
+    with pytest.raises(RowIdError, match="were forgotten before"):
         newer.save(path, overwrite=True)
     assert load(path).memory.digest == other.memory.digest
 
 
-def test_of_two_processes_that_overwrite_at_once_one_is_refused(path, monkeypatch):
+def test_a_save_that_waits_for_another_one_sees_what_it_did(path, monkeypatch):
     fitted().save(path)
-    first, second = fitted(random_state=1), fitted(random_state=2)
-    _while_saving(monkeypatch, "write_weights", lambda: first.save(path, overwrite=True))
+    first, second = load(path), load(path)
+    first.forget(ids=names(1))
+    second.forget(ids=names(1, 1))
+    _before_it_is_locked(monkeypatch, lambda: first.save(path))
     with pytest.raises(StateError, match="another process has changed it"):
-        second.save(path, overwrite=True)
-    assert load(path).weights_digest == first.weights_digest
+        second.save(path)
+    assert load(path).memory.digest == first.memory.digest
+
+
+def test_an_overwritten_model_cannot_be_saved_by_who_had_loaded_it(path):
+    fitted().save(path)
+    stale = load(path)
+    fitted(random_state=1).save(path, overwrite=True)
+    for overwrite in (False, True):
+        with pytest.raises(StateError, match="another process has changed it"):
+            stale.save(path, overwrite=overwrite)
 
 
 # -- overwriting ----------------------------------------------------------------------------------
@@ -392,7 +403,7 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
 def test_a_foreign_directory_is_not_overwritten(path):
     path.mkdir(parents=True)
     (path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(StoreError, match="Expected the format"):
+    with pytest.raises(StoreError, match="holds other files"):
         fitted().save(path, overwrite=True)
     assert contents(path) == {"config.json": b'{"model_type": "bert"}'}
 
@@ -405,17 +416,12 @@ def test_an_empty_directory_is_taken(path):
 
 def test_nothing_in_the_directory_is_pickled(path):
     fitted().save(path)
-    assert sorted(name.split("-")[0] for name in contents(path)) == [
-        "config.json",
-        "rows.sqlite",
-        "weights",
-    ]
+    assert sorted(name.split("-")[0] for name in contents(path)) == ["rows.sqlite", "weights"]
     (weights,) = path.glob("weights-*")
     header = weights.read_bytes()
     size = int.from_bytes(header[:8], "little")
     assert isinstance(json.loads(header[8 : 8 + size]), dict)  # safetensors
     assert (path / "rows.sqlite").read_bytes().startswith(b"SQLite format 3\0")
-    assert isinstance(json.loads((path / "config.json").read_bytes()), dict)
 
 
 # -- keys and traces ------------------------------------------------------------------------------
@@ -506,23 +512,41 @@ def test_no_trace_stays_however_rows_come_and_go(path):
         assert left == []
 
 
-def test_forgetting_clears_an_unfinished_save_of_the_same_rows(path, monkeypatch):
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_save_that_fails_leaves_model_files_and_ledger_as_they_were(
+    path, keys, monkeypatch, overwrite
+):
     fitted().save(path)
-    model = load(path)
+    model = fitted(4, random_state=1) if overwrite else load(path)
+    model.forget(ids=names(1, 3))
+    before, known, marks = contents(path), ledgers(keys), set(model.memory.tombstones.marks)
     with monkeypatch.context() as patch:
-        patch.setattr(_saving.ModelDirectory, "write_config", lambda *_: 1 / 0)
+        patch.setattr(Ledger, "intend", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            fitted(random_state=1).save(path, overwrite=True)
-    gone = traces(model, ["row-number-33"])["row-number-33"]
-    model.forget(ids=["row-number-33"])
-    model.save(path)
-    assert not any(part in raw(path) for part in gone)
+            model.save(path, overwrite=overwrite)
+    assert contents(path) == before
+    assert ledgers(keys) == known
+    assert set(model.memory.tombstones.marks) == marks
+
+
+def ledgers(keys):
+    """Return what each ledger in a folder of keys says."""
+    found = [Ledger(file.stem).read() for file in sorted((keys / "models").glob("*.sqlite"))]
+    return [(one.revision, one.intent, sorted(one.marks)) for one in found]
+
+
+def test_a_first_save_that_fails_leaves_nothing(path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "intend", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            fitted().save(path)
+    assert not path.exists()
 
 
 def test_a_save_that_fails_can_be_repeated(path, monkeypatch):
     model = fitted()
     with monkeypatch.context() as patch:
-        patch.setattr(_saving.ModelDirectory, "write_weights", lambda *_: 1 / 0)
+        patch.setattr(ModelDirectory, "write_weights", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model.save(path)
     model.save(path)

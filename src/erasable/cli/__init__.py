@@ -8,6 +8,7 @@ import typer
 from erasable import __version__
 from erasable.cli._audit import audit
 from erasable.cli._bench import bench_app
+from erasable.cli._copy import catch_up, copy
 from erasable.cli._data import data_app
 from erasable.cli._demo import demo
 from erasable.cli._figures import figures_app
@@ -38,6 +39,8 @@ app = typer.Typer(
 )
 for command in (demo, train, predict, votes, forget, remember, find, sample, info, audit, purge):
     app.command()(command)
+app.command()(copy)
+app.command()(catch_up)
 for table in (cls_cifar, cls_random, cls_imagenet, gnn, sequence, tradeoff):
     tables_app.command(table.__name__)(table)
 for drawn in (std_ddpm, ddpm, label_perm, erasediff, reminded, variants):

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,16 +41,16 @@ def forget(
       erasable forget model --class cat --request-id REQ-7 --json
     """
     from erasable.memory import keys_folder
-    from erasable.models import load
+    from erasable.models import change, load
 
     if near is not None and not dry_run:
         raise ArgumentError(
             "Expected --near only with --dry-run: rows that are not named are listed, never "
             "forgotten."
         )
-    classifier = load(model)
-    chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
     if dry_run:
+        classifier = load(model)
+        chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
         plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True, near=near)
         level = "no level" if plan.level is None else f"level {plan.level} ({plan.basis})"
         lines = [f"would forget {plan.rows} rows; {level}; nothing was changed"]
@@ -60,8 +60,13 @@ def forget(
         lines += [] if plan.near is None else _near(plan.near)
         emit(asdict(plan), as_json=as_json, lines=lines)
         return
-    classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
-    *_, receipt = classifier.save(model)
+
+    def forget_named(classifier: Any) -> None:
+        chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
+        classifier.forget(**chosen, missing_ok=missing_ok, request_id=request_id)
+
+    done = change(model, forget_named)
+    classifier, [*_, receipt] = done.model, done.receipts
     emit(receipt.to_dict(), as_json=as_json, lines=str(receipt).split("\n"))
     for copy in classifier.copies():
         if not Path(copy.path).exists():

@@ -54,17 +54,20 @@ def info(
         "trained_on": [{"basis": s.basis, "name": s.name} for s in sources],
         "data": classifier.data_,
         "copies": [asdict(copy) for copy in classifier.copies()],
+        "verified": classifier.is_verified_,
+        "doubts": list(classifier.doubts_),
     }
     trained = ", ".join(f"{s.name} ({s.basis})" for s in sources) or "nothing: weights as drawn"
     lines = [
         f"{name.replace('_', ' '):15} {value}"
         for name, value in document.items()
-        if name not in ("trained_on", "data", "copies") and value is not None
+        if name not in ("trained_on", "data", "copies", "doubts") and value is not None
     ]
     if classifier.data_ is not None:
         lines.append(f"{'data':15} {_split(classifier.data_)}")
     lines.append(f"{'trained on':15} {trained}")
     lines.append(f"{'not on record':15} {_UNRECORDED}")
+    lines += [f"{'in doubt':15} {doubt}" for doubt in classifier.doubts_]
     emit(document, as_json=as_json, lines=[*lines, *map(_copy, classifier.copies())])
 
 

@@ -1,6 +1,6 @@
 """``erasable remember``."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,23 +26,27 @@ def remember(
       erasable remember model nightly-import.npz --skip-forgotten
       erasable remember model photos/
     """
-    from erasable.models import load
+    from erasable.models import change
 
     rows = read_rows(data, "train", needs_labels=True)
-    classifier = load(model)
-    before = len(classifier.memory)
-    classifier.remember(
-        rows.X,
-        rows.y,
-        ids=rows.ids,
-        groups=rows.groups,
-        reinstate=reinstate,
-        skip_forgotten=skip_forgotten,
-    )
-    classifier.save(model)
-    added = len(classifier.memory) - before
+
+    def remember_rows(classifier: Any) -> int:
+        before = len(classifier.memory)
+        classifier.remember(
+            rows.X,
+            rows.y,
+            ids=rows.ids,
+            groups=rows.groups,
+            reinstate=reinstate,
+            skip_forgotten=skip_forgotten,
+        )
+        return len(classifier.memory) - before
+
+    # Encoding takes long: whoever wants to forget meanwhile must not wait.
+    done = change(model, remember_rows, hold=False)
+    added, memory = done.result, done.model.memory
     emit(
-        {"added": added, "skipped": len(rows) - added, "digest": classifier.memory.digest},
+        {"added": added, "skipped": len(rows) - added, "digest": memory.digest},
         as_json=as_json,
-        lines=[f"{added} rows added, {len(rows) - added} left out; {before + added} in all"],
+        lines=[f"{added} rows added, {len(rows) - added} left out; {len(memory)} in all"],
     )

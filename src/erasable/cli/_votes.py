@@ -75,7 +75,7 @@ def votes(
       erasable votes model train.npz --exclude-own
     """
     from erasable.files import write_atomically
-    from erasable.store import Copy, ModelDirectory
+    from erasable.models import change
 
     if rows is not None and out is None:
         raise ArgumentError("Expected --out with --rows: pictures are only shown on a page.")
@@ -118,7 +118,7 @@ def votes(
         name=str(model),
     )
     write_atomically(out, page.encode())
-    ModelDirectory(model).note_copies([Copy("report", str(out.resolve()))])
+    change(model, lambda saved: saved.note_copy("report", out))
     shown = min(limit, len(arrays))
     more = f" of {len(arrays)}; use --limit for more" if shown < len(arrays) else ""
     emit(

@@ -360,6 +360,18 @@ class Memory:
         with self._live.lock.writing():
             return self._tombstones.drop(before=before)
 
+    def recognised(self, marks: Marks) -> list[RowId]:
+        """Return the ids of live rows that tombstones from elsewhere, unknown here, are about.
+
+        Raises:
+            StateError: If a key of those tombstones is missing, so that nobody can tell.
+        """
+        mine = set(self._tombstones.marks)
+        news = Marks(mark for mark in marks if mark not in mine)
+        records = [self.record(position) for position in range(len(self))]
+        rows = _incoming(self.table.embeddings, records)
+        return [records[place].id for place in Tombstones(self._grid, news).find(rows)]
+
     def respect(self, marks: Marks) -> None:
         """Take over tombstones from elsewhere.
 
@@ -372,16 +384,11 @@ class Memory:
                 self._tombstones.marks.update(marks)
 
     def _require_strangers(self, marks: Marks) -> None:
-        mine = set(self._tombstones.marks)
-        news = Marks(mark for mark in marks if mark not in mine)
-        records = [self.record(position) for position in range(len(self))]
-        rows = _incoming(self.table.embeddings, records)
-        found = Tombstones(self._grid, news).find(rows)
+        found = self.recognised(marks)
         if found:
             raise RowIdError(
-                f"{len(found)} of {len(rows)} rows were forgotten before (same id, content or a "
-                f"forgotten group): {listing(records[place].id for place in found)}. Forget them "
-                "here too first."
+                f"{len(found)} of {len(self)} rows were forgotten before (same id, content or a "
+                f"forgotten group): {listing(found)}. Forget them here too first."
             )
 
     # -- for the store ---------------------------------------------------------------------------

@@ -11,12 +11,12 @@ from erasable.models._copies import KnownCopy, Purged
 from erasable.models._differencing import Differencing, Shown, differencing
 from erasable.models._holding import HeldRow, Holding, Remainder, holding
 from erasable.models._knn import KNNClassifier
+from erasable.models._loading import Done, change, copy_model, load
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
 from erasable.models._presets import PRESETS, preset
 from erasable.models._provenance import Provenance, Source, declare, provenance_of
 from erasable.models._reader import read_embedded
-from erasable.models._saving import load
 from erasable.models._semi_parametric import Layer, SemiParametric
 from erasable.models._spm import SPMClassifier
 from erasable.models._votes import Votes
@@ -33,6 +33,7 @@ __all__ = [
     "PRESETS",
     "Audit",
     "Differencing",
+    "Done",
     "ForgetPlan",
     "HeldRow",
     "Holding",
@@ -52,7 +53,9 @@ __all__ = [
     "Verdict",
     "Votes",
     "audit",
+    "change",
     "convert",
+    "copy_model",
     "declare",
     "differencing",
     "holding",

@@ -57,7 +57,7 @@ def resolve_init(model: NetworkClassifier, init: Any, seed: int) -> Start:
     if isinstance(init, (str, Path)) and str(init):
         path = Path(init)
         if path.is_dir():
-            from erasable.models._saving import load
+            from erasable.models._loading import load
 
             return _from_classifier(model, load(path), seed)
         return _from_file(model, path, seed)

@@ -25,12 +25,12 @@ def compare_saved(memory: Memory, place: Place) -> tuple[Difference | None, list
     directory = ModelDirectory(place.path)
     if not directory.exists:
         return None, [f"the copy that was saved in {place.path}: it is no longer there."]
-    if directory.read_config().get("generation") != place.generation:
-        return None, [f"the copy that was saved in {place.path}: another model is there now."]
     try:
-        stored = read_stored_rows(place.path / "rows.sqlite", place.generation)
+        stored = read_stored_rows(directory)
     except StoreError as error:
         return Difference("rows on disk", str(place.path), str(error), "sound rows", "expected"), []
+    if stored.identity != place.identity:
+        return None, [f"the copy that was saved in {place.path}: another model is there now."]
     if stored.revision != place.revision:
         return None, [
             f"the copy in {place.path}: another process changed it since. Load and audit that."
@@ -89,9 +89,6 @@ def _behind(memory: Memory, stored: StoredRows, place: Place) -> list[str]:
         f"it still holds {gone} rows that this model has forgotten since. save() takes them out "
         "there.": gone,
         f"it lacks {new} rows that are not saved yet.": new,
-        f"its file holds {stored.others} rows of unfinished saves. save() takes them out.": (
-            stored.others
-        ),
         "in its file, deleted rows are not written over yet. save() tries again.": (
             not stored.is_swept
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from erasable.errors import StateError, StoreError, listing
 from erasable.memory import forms_of, keys_folder
-from erasable.store import EmbeddingCache
+from erasable.store import EmbeddingCache, ModelDirectory
 from erasable.typing import RowId
 
 if TYPE_CHECKING:
@@ -112,6 +112,9 @@ def clear_caches(model: "MemoryModel", ids: list[RowId]) -> int:
 def purge(model: "MemoryModel") -> Purged:
     """Remove from every cache what the tombstones recognise, and name what is out of reach.
 
+    Also finishes, in the directories that the model was loaded from or saved to, what an
+    interrupted save has left.
+
     Raises:
         StateError: If a key of the tombstones is missing, so that nobody can tell.
         StoreError: If a link has taken the place of a cache, or of something in it.
@@ -123,6 +126,9 @@ def purge(model: "MemoryModel") -> Purged:
             f"{listing(marks.missing_keys)} are not there, so kept embeddings cannot be checked "
             "against what was forgotten. Put the key files back."
         )
+    for path in model.places_:
+        if path.exists():
+            ModelDirectory(path).tidy()
     folders = _cache_folders(model)
     for folder in folders:
         _require_in_place(folder)

@@ -49,6 +49,8 @@ class MemoryModel(NetworkModel):
     memory_: Memory
     places_: dict[Path, Place]
     copies_: list[Copy]
+    is_verified_: bool
+    doubts_: tuple[str, ...]
     receipts_: tuple[Receipt, ...]
     history_: list[dict[str, float]]
     _data: dict[str, Any] | None
@@ -334,11 +336,14 @@ class MemoryModel(NetworkModel):
         self._require_fitted()
         self._check_parameters()
         with self.memory_.live.lock.changing():
-            place = save(self, Path(path), overwrite=overwrite)
-            self.places_ = {**self.places_, place.path: place}
-            saved = tuple(replace(receipt, saved=True) for receipt in self.receipts_)
-            self.receipts_ = ()
-            return saved
+            return self._saved_at(save(self, Path(path), overwrite=overwrite))
+
+    def _saved_at(self, place: Place) -> tuple[Receipt, ...]:
+        """Record where the model was saved, and return receipts of what was forgotten since."""
+        self.places_ = {**self.places_, place.path: place}
+        saved = tuple(replace(receipt, saved=True) for receipt in self.receipts_)
+        self.receipts_ = ()
+        return saved
 
     def find(self, X: Any, *, tolerance: float = 0.01) -> list[list[Match]]:
         """Find rows that look (nearly) like the inputs to the encoder: copies under other ids.
@@ -418,6 +423,7 @@ class MemoryModel(NetworkModel):
         self._laid_out(network)
         self.places_ = {}
         self.receipts_ = ()  # of what is not saved yet
+        self.is_verified_, self.doubts_ = True, ()
         self.data_ = None  # whoever reads rows from a data set may record which, and how split
         self.copies_ = getattr(self, "copies_", [])  # what an earlier fit left is still there
         self.memory_ = Memory(dim, grid=Grid(self.grid_bits), tombstones=tombstones)

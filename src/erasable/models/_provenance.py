@@ -119,6 +119,7 @@ def declared(source: str) -> Provenance:
 
 
 UNKNOWN = Provenance((Source("unknown", "weights of unknown origin"),))
+UNVERIFIED = Source("unknown", "a saved model that nobody could verify")
 CHOICE = "rows that k was chosen by"
 PRETRAINING = "public rows of pretrain"
 """Names of sources that encoders were not trained on."""

@@ -1,5 +1,7 @@
 """A model with a memory as a directory, and back."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -10,8 +12,15 @@ from torch import nn
 from erasable._extras import require_diffusion
 from erasable._version import __version__
 from erasable.encoders import ModuleEncoder, build_encoder
-from erasable.errors import ArgumentError, StateError, StoreError, listing
-from erasable.memory import Marks, keyring
+from erasable.errors import (
+    ArgumentError,
+    ErasableError,
+    MissingExtraError,
+    StateError,
+    StoreError,
+    listing,
+)
+from erasable.memory import Marks, Memory, keyring
 from erasable.models._adapt import Start
 from erasable.models._input_kind import as_kind
 from erasable.models._networks import EmbeddingNorm
@@ -20,11 +29,22 @@ from erasable.models._provenance import (
     CHOICE,
     PRETRAINING,
     UNKNOWN,
+    UNVERIFIED,
     Provenance,
     Source,
     vouched_for,
 )
-from erasable.store import Basis, ModelDirectory, SavedSource
+from erasable.store import (
+    Basis,
+    Change,
+    ModelDirectory,
+    RowsFile,
+    Saved,
+    SavedSource,
+    State,
+    changed,
+    changing,
+)
 from erasable.training import note_produced
 from erasable.weights import load_weights, weights_of
 
@@ -38,109 +58,109 @@ _NOT_SAVED = {"encoder", "encoder_options", "random_state", "device", "checkpoin
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model was loaded from or saved to, and the state of the rows there."""
+    """Where a model was loaded from or saved to, and which state of it lies there."""
 
     path: Path
-    generation: int
+    identity: str
     revision: int
 
 
 def save(model: "MemoryModel", path: Path, *, overwrite: bool) -> Place:
-    """Write a model to a directory; return where its rows stand there.
+    """Write a model to a directory; return where it stands there.
 
-    A directory that this model came from is brought up to date in one transaction. Any other model
-    there is replaced only if ``overwrite`` says so, and what was forgotten there stays forgotten.
+    A directory that this model came from is brought up to date. Any other model there is replaced
+    only if ``overwrite`` says so, and what was forgotten there stays forgotten. Both are one
+    transaction; if that fails, the model and the files are as they were.
     """
-    path = path.resolve()
-    directory = ModelDirectory(path)
-    digest = model.weights_digest
-    place = model.places_.get(path)
-
-    def commit(generation: int) -> None:
-        directory.note_copies(model.copies_)  # before the rows are: none must go unknown
-        directory.write_config(_config(model, digest, generation))
-        directory.write_view(*model._view(digest))
-        directory.clean(digest=digest)
-
-    if place is not None and _is_at(place, directory, digest):
-        _persist_keys(model)
-        revision = directory.rows.update(
-            model.memory,
-            generation=place.generation,
-            revision=place.revision,
-            sources=_saved_sources(model.provenance_),
-            commit=lambda: commit(place.generation),
-        )
-        return Place(path, place.generation, revision)
-    _make_room(directory, overwrite)
-    _persist_keys(model)
-    generation = directory.rows.append(model.memory, _saved_sources(model.provenance_))
-    directory.write_weights(weights_of(model.network_))
-    directory.rows.keep_only(generation, commit=lambda: commit(generation))
-    return Place(path, generation, 0)
+    directory = ModelDirectory(path.resolve())
+    if not directory.exists and not directory.is_free:
+        raise _not_free(directory)
+    with model.memory.live.lock.changing(), _kept_on_error(model.memory):
+        with changing(directory) as change:
+            keeps_rows = _keeps_rows(model, change, overwrite=overwrite)
+            write_state(model, change, keeps_rows=keeps_rows)
+        place = Place(directory.path, change.identity, change.revision)
+    directory.tidy(model._view(model.weights_digest))
+    return place
 
 
-def load(
-    path: str | Path, *, encoder: nn.Module | None = None, allow_memory_level: bool = False
-) -> Any:
-    """Read a saved model.
+def write_state(
+    model: "MemoryModel", change: Change, *, keeps_rows: bool, is_caught_up: bool = False
+) -> None:
+    """Write a model into a change of its directory.
 
     Args:
-        path: The directory that `save` wrote.
-        encoder: The network, if the model was made with one of your own modules; its weights are
-            replaced by the saved ones. Models with a named encoder need none.
-        allow_memory_level: Accept a network that does not encode each row by itself, as the
-            classifiers' parameter of this name does.
+        model: The model.
+        change: The change.
+        keeps_rows: Whether this is the very model that is there, with some rows changed.
+        is_caught_up: Whether it has forgotten again what was forgotten since an older copy.
+    """
+    if not keeps_rows:
+        model.memory.respect(change.past_marks)
+    _persist_keys(model)
+    state = State(
+        _config(model),
+        model.weights_digest,
+        model.memory,
+        model.memory.tombstones.marks,
+        _saved_sources(model.provenance_),
+        model.copies_,
+    )
+    weights = weights_of(model.network_)
+    change.write(state, weights, keeps_rows=keeps_rows, is_caught_up=is_caught_up)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a caller brings to open a model.
+
+    Attributes:
+        encoder: The network, if the model was made with one of the user's own.
+        allow_memory_level: Whether a network is accepted that does not encode each row by itself.
+    """
+
+    encoder: nn.Module | None = None
+    allow_memory_level: bool = False
+
+
+def read_model(
+    directory: ModelDirectory, file: RowsFile, given: Given
+) -> tuple["MemoryModel", Saved]:
+    """Return the model in an open file, and what else was read of it.
 
     Raises:
-        StoreError: If the directory is missing, damaged, or not a model.
+        StoreError: If it is damaged.
     """
-    directory = ModelDirectory(Path(path).resolve())
-    config = directory.read_config()
-    accepted = {"allow_memory_level": True} if allow_memory_level else {}
+    saved = directory.read(file)
     try:
-        return _read(directory, config, encoder, accepted)
-    except StoreError:
-        if directory.read_config() == config:
-            raise
-    # It was replaced while being read.
-    return _read(directory, directory.read_config(), encoder, accepted)
-
-
-def _read(
-    directory: ModelDirectory,
-    config: dict[str, Any],
-    encoder: nn.Module | None,
-    accepted: dict[str, Any],
-) -> "MemoryModel":
-    try:
-        generation = int(config["generation"])
-        model = _build_any(config, encoder)
-        model.input_kind_ = as_kind(config.get("input_kind"))
-    except StateError:
+        model = _build_any(saved.config, given.encoder)
+        model.data_ = _data(saved.config)
+        model.input_kind_ = as_kind(saved.config.get("input_kind"))
+    except (StateError, StoreError, MissingExtraError):
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        raise StoreError(
-            f"Expected a complete config.json in {directory.path}, but: {error!r}."
-        ) from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError) as error:
+        raise _incomplete(directory, error) from error
+    except (ValueError, RuntimeError) as error:  # the library's own refusals are among them
+        raise _incomplete(directory, error) from error
     try:
-        load_weights(model.network_, directory.read_weights(config.get("weights")))
+        tensors = weights_of(model.network_)
+        load_weights(model.network_, directory.read_weights(saved.weights, tensors))
     except ArgumentError as error:
         raise StoreError(
             f"Expected weights in {directory.path} that fit its encoder, but: {error}"
         ) from error
-    saved = directory.rows.read(generation)
     model.memory_ = saved.memory
-    model._record(_provenance(saved.sources))
+    known = _provenance(saved.sources)
+    model._record(known if saved.is_verified else known.joined(Provenance((UNVERIFIED,))))
     _note_trained(model)
-    if accepted.keys() <= model.get_params().keys():
-        model.set_params(**accepted)
-    model._readmit(config)
-    place = Place(directory.path, saved.generation, saved.revision)
+    if given.allow_memory_level and "allow_memory_level" in model.get_params():
+        model.set_params(allow_memory_level=True)
+    model._readmit(saved.config)
+    place = Place(directory.path, saved.identity, saved.revision)
     model.places_ = {place.path: place}
-    model.copies_ = directory.copies()
-    model.data_ = config.get("data")
-    return model
+    model.copies_ = saved.copies
+    model.is_verified_, model.doubts_ = saved.is_verified, saved.doubts
+    return model, saved
 
 
 def _build_any(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryModel":
@@ -200,21 +220,48 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
     return model
 
 
-def _is_at(place: Place, directory: ModelDirectory, digest: str) -> bool:
-    """Tell whether a directory still holds the model that was read from or written to it."""
-    if place.path != directory.path or not directory.exists:
+def _keeps_rows(model: "MemoryModel", change: Change, *, overwrite: bool) -> bool:
+    """Tell whether a directory holds the model that was read from or written to it.
+
+    Raises:
+        ModelChangedError: If it does, but another process has changed it since.
+        StoreError: If it holds something else, which is not to be replaced.
+    """
+    directory, present = change.directory, change.present
+    place = model.places_.get(directory.path)
+    if present is None:
+        if not directory.is_free:
+            raise _not_free(directory)
         return False
-    config = directory.read_config()
-    return (config.get("weights"), config.get("generation")) == (digest, place.generation)
+    if place is not None and place.identity == present.identity:
+        if place.revision != present.revision:
+            raise changed(directory.path)
+        if present.weights == model.weights_digest:
+            return True
+    if not overwrite:
+        raise StoreError(
+            f"Expected a new directory, but {directory.path} already holds a model. Choose "
+            "another one, or pass overwrite=True to replace it."
+        )
+    return False
 
 
-def _config(model: "MemoryModel", digest: str, generation: int) -> dict[str, Any]:
+@contextlib.contextmanager
+def _kept_on_error(memory: Memory) -> Iterator[None]:
+    """Put the tombstones of a memory back as they were if the block raises."""
+    before = memory.tombstones.marks.copy()
+    try:
+        yield
+    except BaseException:
+        memory.tombstones.marks = before
+        raise
+
+
+def _config(model: "MemoryModel") -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     return {
         "kind": type(model).__name__,
         "erasable": __version__,
-        "weights": digest,
-        "generation": generation,
         "input_shape": list(model.input_shape_),
         "data": model.data_,
         "parameters": {
@@ -260,22 +307,28 @@ def _set_encoder_name(model: "MemoryClassifier") -> str:
     return "none" if set_encoder is None else set_encoder.name
 
 
-def _make_room(directory: ModelDirectory, overwrite: bool) -> None:
-    if directory.exists:
-        if not overwrite:
-            raise StoreError(
-                f"Expected a new directory, but {directory.path} already holds a model. Choose "
-                "another one, or pass overwrite=True to replace it."
-            )
-        directory.read_config()
-    elif not directory.is_free:
-        raise StoreError(
-            f"Expected a new or empty directory, but {directory.path} holds other files."
-        )
-    directory.path.mkdir(parents=True, exist_ok=True)
+def _not_free(directory: ModelDirectory) -> StoreError:
+    return StoreError(f"Expected a new or empty directory, but {directory.path} holds other files.")
+
+
+def _incomplete(directory: ModelDirectory, error: Exception) -> StoreError:
+    found = str(error) if isinstance(error, ErasableError) else repr(error)
+    return StoreError(
+        f"Expected a complete configuration in {directory.path}, but: {found}. Restore the last "
+        "copy of the whole directory."
+    )
+
+
+def _data(config: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the record of the data set that a model was made from."""
+    data = config.get("data")
+    if data is not None and not {"name", "train_rows", "seed", "test_share"} <= set(data):
+        raise ValueError(f"of the data set only {sorted(data)} are known")
+    return cast(dict[str, Any] | None, data)
 
 
 def _persist_keys(model: "MemoryModel") -> None:
+    keyring.persist(keyring.active())  # it seals the model
     marks = [model.memory.tombstones.marks]
     marks += [source.marks for source in model.provenance_.sources if source.marks is not None]
     for key_id in {key_id for some in marks for key_id in some.key_ids}:
@@ -293,8 +346,10 @@ def _note_trained(model: "MemoryModel") -> None:
 
 
 def _saved_sources(provenance: Provenance) -> list[SavedSource]:
-    return [SavedSource(s.basis, s.name, s.marks) for s in provenance.sources]
+    return [SavedSource(s.basis, s.name, s.marks, s.covers) for s in provenance.sources]
 
 
 def _provenance(sources: list[SavedSource]) -> Provenance:
-    return Provenance(tuple(Source(cast(Basis, s.basis), s.name, s.marks) for s in sources))
+    return Provenance(
+        tuple(Source(cast(Basis, s.basis), s.name, s.marks, s.covers) for s in sources)
+    )

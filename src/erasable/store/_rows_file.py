@@ -1,389 +1,332 @@
-"""Rows, tombstones and training records in one SQLite file."""
+"""A whole model in one SQLite file: configuration, rows, tombstones, training record, copies."""
 
-import contextlib
-import hashlib
+import hmac
 import json
-import logging
-import secrets
+import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
+from erasable.errors import StoreError
+from erasable.files import parse_json
+from erasable.memory import (
+    Marks,
+    Memory,
+    Record,
+    encode_key,
+    keyring,
+)
+from erasable.store._copies import COPY_KINDS, Copy
+from erasable.store._saved import (
+    UNREADABLE,
+    VERSION,
+    Head,
+    Saved,
+    SavedSource,
+    State,
+    no_model,
+    parse_rows,
+    restored,
+)
+from erasable.store._seal import record_digest
+from erasable.store._sqlite import Schema, check_pages, is_empty, transaction
+from erasable.store._tables import MARK_COLUMNS, mark_rows, read_marks, replace_rows
+from erasable.typing import Float32s
 
-from erasable.errors import ArgumentError, StateError, StoreError
-from erasable.memory import Grid, Marks, Memory, Record, as_group, as_id, decode_key, encode_key
-
-log = logging.getLogger(__name__)
-
-_APPLICATION_ID = 0x65726173  # "eras"
-_VERSION = 1
-_SCHEMA = """
-CREATE TABLE generations (
-    generation INTEGER PRIMARY KEY,
+# No index: SQLite would read some values from it, and a flipped byte of theirs would go unnoticed.
+APPLICATION_ID = 0x65726173  # "eras"
+SCHEMA = Schema(
+    "a model of erasable",
+    APPLICATION_ID,
+    VERSION,
+    (
+        """CREATE TABLE model (
+    identity TEXT NOT NULL,
     revision INTEGER NOT NULL,
+    config TEXT NOT NULL,
+    weights TEXT NOT NULL,
     dim INTEGER NOT NULL,
     grid_bits INTEGER NOT NULL,
     next_id INTEGER NOT NULL,
     digest TEXT NOT NULL,
-    record_digest TEXT NOT NULL
-);
-CREATE TABLE rows (
-    generation INTEGER NOT NULL,
-    serial INTEGER NOT NULL,
+    record_digest TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    mac BLOB NOT NULL
+)""",
+        """CREATE TABLE rows (
+    serial INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
     label TEXT NOT NULL,
     groups TEXT NOT NULL,
     content BLOB,
-    embedding BLOB NOT NULL,
-    UNIQUE (generation, serial)
-);
-CREATE TABLE tombstones (
-    generation INTEGER NOT NULL, key_id TEXT NOT NULL, mark BLOB NOT NULL,
-    UNIQUE (generation, key_id, mark)
-);
-CREATE TABLE sources (
-    generation INTEGER NOT NULL, place INTEGER NOT NULL, basis TEXT NOT NULL, name TEXT NOT NULL,
-    UNIQUE (generation, place)
-);
-CREATE TABLE seen (
-    generation INTEGER NOT NULL, place INTEGER NOT NULL, key_id TEXT NOT NULL, mark BLOB NOT NULL,
-    UNIQUE (generation, place, key_id, mark)
-);
-CREATE TABLE unswept (since INTEGER NOT NULL);
-"""
-_RECORD = {
-    "rows": "serial, content",
-    "tombstones": "key_id, mark",
-    "sources": "place, basis, name",
-    "seen": "place, key_id, mark",
-}
-_TABLES = ("generations", "rows", "tombstones", "sources", "seen")
-
-
-@dataclass(frozen=True)
-class SavedSource:
-    """One thing the weights were trained on, as it lies in the file."""
-
-    basis: str
-    name: str
-    marks: Marks | None
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A memory as it was read, with the training record, and where it stands in the file."""
-
-    memory: Memory
-    sources: list[SavedSource] = field(default_factory=list)
-    generation: int = 0
-    revision: int = 0
+    embedding BLOB NOT NULL
+)""",
+        f"CREATE TABLE tombstones ({MARK_COLUMNS})",
+        """CREATE TABLE sources (
+    place INTEGER PRIMARY KEY, basis TEXT NOT NULL, name TEXT NOT NULL, covers TEXT NOT NULL
+)""",
+        "CREATE TABLE seen (place INTEGER NOT NULL, key_id TEXT NOT NULL, mark BLOB NOT NULL)",
+        "CREATE TABLE copies (place INTEGER PRIMARY KEY, kind TEXT NOT NULL, path TEXT NOT NULL)",
+        "CREATE TABLE unswept (since INTEGER NOT NULL)",
+    ),
+)
+_HEX = {"identity": 32, "weights": 64, "digest": 64, "record_digest": 64}
+_WHOLE = ("revision", "dim", "grid_bits", "next_id")
 
 
 class RowsFile:
-    """The file ``rows.sqlite`` of a saved model.
+    """The file ``rows.sqlite`` of a saved model, in a transaction that is open.
 
-    It can hold several *generations* of rows; which one counts is said elsewhere, by a file that is
-    replaced atomically. Within a generation every change is one transaction and raises its
-    *revision*, so that a process which read an older revision cannot put back what another one
-    forgot. Where rows were deleted the file is written anew without them: SQLite's own
-    ``secure_delete`` leaves copies in pages that were rebalanced.
+    One COMMIT of SQLite's brings a model from one state to the next. Each raises its *revision*, so
+    that a process which read an older one cannot put back what another one forgot. Where rows were
+    deleted the file is written anew without them, later: SQLite's own ``secure_delete`` leaves
+    copies in pages that were rebalanced.
+
+    Args:
+        db: The transaction.
+        path: The file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
+        self.db = db
+        self.path = path
 
-    def read(self, generation: int) -> Saved:
-        """Read a generation back and check it against its digest.
-
-        Raises:
-            StoreError: If the file is missing, foreign, damaged or of a later version.
-        """
-        with self._open("read") as db:
-            head = self._head(db, generation)
-            memory = self._memory(db, head)
-            found = (memory.digest, _record_digest(db, generation))
-            if found != (head["digest"], head["record_digest"]):
-                raise StoreError(
-                    f"Expected the rows in {self._path} to match their digest, but "
-                    "they do not: the file is damaged. Restore it from a copy."
-                )
-            return Saved(memory, _sources(db, generation), generation, head["revision"])
-
-    def append(self, memory: Memory, sources: Sequence[SavedSource]) -> int:
-        """Write a memory as a new generation, beside the ones in use, and return its number.
+    def head(self) -> Head | None:
+        """Return what the file says of its model; None if nothing was ever committed to it.
 
         Raises:
-            RowIdError: If the memory holds a row that was forgotten in this file.
+            StoreError: If the file is foreign, damaged or of another version.
         """
-        with self._open("create") as db:
-            memory.respect(Marks(db.execute("SELECT key_id, mark FROM tombstones").fetchall()))
-            newest = db.execute("SELECT max(generation) FROM generations").fetchone()[0]
-            # Not from 1: a process that read another file here must not take this one for it.
-            generation = (newest or secrets.randbits(48)) + 1
-            db.execute(
-                "INSERT INTO generations VALUES (?, 0, ?, ?, ?, ?, '')",
-                (generation, memory.dim, memory.grid.bits, memory.next_id, memory.digest),
-            )
-            _insert_rows(db, generation, memory, range(len(memory)))
-            _insert_marks(db, generation, memory.tombstones.marks)
-            _insert_sources(db, generation, sources)
-            _seal(db, generation)
-            return generation
+        if is_empty(self.db):
+            return None
+        SCHEMA.check(self.db, self.path)
+        found = self.db.execute("SELECT * FROM model LIMIT 2").fetchall()
+        if len(found) != 1:
+            raise self._damaged(f"it describes {len(found)} models")
+        values = dict(found[0])
+        if not all(_is_hex(values[name], size) for name, size in _HEX.items()):
+            raise self._damaged("a digest of it is no digest")
+        if not all(type(values[name]) is int and values[name] >= 0 for name in _WHOLE):
+            raise self._damaged("a number of it is no number")
+        texts = all(type(values[name]) is str for name in ("config", "key_id"))
+        if not texts or type(values["mac"]) is not bytes:
+            raise self._damaged("a text of it is no text")
+        return Head(**values)
 
-    def update(
-        self,
-        memory: Memory,
-        *,
-        generation: int,
-        revision: int,
-        sources: Sequence[SavedSource],
-        commit: Callable[[], None],
-    ) -> int:
-        """Bring a generation to the memory's present rows in one transaction; return the revision.
+    def require_head(self) -> Head:
+        """Return what the file says of its model.
 
-        Other generations, left by unfinished saves, are removed.
+        Raises:
+            StoreError: If there is none, or it is damaged.
+        """
+        found = self.head()
+        if found is None:
+            raise no_model(self.path)
+        return found
+
+    def read(self) -> Saved:
+        """Read the model and check it against its seal and its digests.
+
+        Raises:
+            StoreError: If it is damaged, or was changed by something else than this library.
+        """
+        head = self.require_head()
+        check_pages(self.db, self.path)
+        is_verified = self.check_seal(head)
+        memory = self._memory(head)
+        if memory.digest != head.digest:
+            raise self._damaged("its rows do not match their digest")
+        return Saved(
+            head.identity,
+            head.revision,
+            self._config(head),
+            head.weights,
+            memory,
+            self._sources(),
+            self.copies(),
+            is_verified=is_verified,
+            doubts=() if is_verified else (_unverified(head.key_id),),
+        )
+
+    def check_seal(self, head: Head) -> bool:
+        """Check everything but the rows; return False if the key for that is not here.
+
+        Raises:
+            StoreError: If something has changed.
+        """
+        expected = head.expected_mac()
+        is_whole = head.record_digest == record_digest(self.db)
+        if not is_whole or (expected is not None and not hmac.compare_digest(expected, head.mac)):
+            raise self._damaged("it does not match its seal")
+        return expected is not None
+
+    def rows(self, dim: int) -> tuple[list[Record], Float32s]:
+        """Return the rows as they lie in the file, embeddings (rows, dim), unchecked."""
+        query = "SELECT * FROM rows ORDER BY CAST(id AS BLOB)"
+        return parse_rows(self.db.execute(query).fetchall(), dim)
+
+    def marks(self) -> Marks:
+        """Return the tombstones."""
+        return read_marks(self.db, "tombstones")
+
+    def copies(self) -> list[Copy]:
+        """Return the places outside that hold something of the rows."""
+        found = self.db.execute("SELECT kind, path FROM copies ORDER BY place")
+        return [Copy(kind, path) for kind, path in found if kind in COPY_KINDS]
+
+    def is_swept(self) -> bool:
+        """Tell whether everything that was deleted was also written over."""
+        return not self.db.execute("SELECT count(*) FROM unswept").fetchone()[0]
+
+    def write(self, state: State, *, identity: str, revision: int, keeps_rows: bool) -> None:
+        """Bring the file to a state; it counts once the transaction is committed.
 
         Args:
-            memory: The memory.
-            generation: The generation it was read from.
-            revision: The revision it was read at.
-            sources: What the weights were trained on: it may have grown.
-            commit: Called last, while nobody else can write.
-
-        Raises:
-            StateError: If another process has changed the generation since ``revision``.
+            state: The state.
+            identity: The model's random name.
+            revision: The new revision.
+            keeps_rows: Whether rows of equal serials are equal, as in the file that this very model
+                was read from: a row keeps its serial for life.
         """
-        with self._open("write") as db:
-            head = self._still_there(db, generation)
-            if head["revision"] != revision:
-                raise _changed(self._path)
-            _update_rows(db, generation, memory)
-            _delete_others(db, generation)
-            db.execute("DELETE FROM tombstones WHERE generation = ?", (generation,))
-            _insert_marks(db, generation, memory.tombstones.marks)
-            for table in ("sources", "seen"):
-                db.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))  # noqa: S608
-            _insert_sources(db, generation, sources)
-            db.execute(
-                "UPDATE generations SET revision = ?, next_id = ?, digest = ? WHERE generation = ?",
-                (revision + 1, memory.next_id, memory.digest, generation),
+        if self.head() is None:
+            SCHEMA.create(self.db)
+        deleted = self._write_rows(state.memory, keeps_rows=keeps_rows)
+        deleted += replace_rows(self.db, "tombstones", mark_rows(state.marks))
+        deleted += self._write_sources(state.sources)
+        if deleted:
+            self.db.execute("INSERT INTO unswept VALUES (?)", (revision,))
+        self._write_copies(state.copies)
+        self._seal(state, identity, revision)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _memory(self, head: Head) -> Memory:
+        try:
+            records, embeddings = self.rows(head.dim)
+            return restored(
+                records,
+                embeddings,
+                dim=head.dim,
+                grid_bits=head.grid_bits,
+                next_id=head.next_id,
+                marks=self.marks(),
             )
-            _seal(db, generation)
-            commit()
-        self._sweep()
-        return revision + 1
+        except UNREADABLE as error:
+            raise self._damaged(str(error)) from error
 
-    def keep_only(self, generation: int, *, commit: Callable[[], None]) -> None:
-        """Call ``commit`` while nobody else can write, and remove all other generations.
-
-        Raises:
-            StateError: If another process has removed the generation meanwhile.
-        """
-        with self._open("write") as db:
-            self._still_there(db, generation)
-            _delete_others(db, generation)
-            commit()
-        self._sweep()
-
-    @contextlib.contextmanager
-    def _open(self, mode: Literal["read", "write", "create"]) -> Iterator[sqlite3.Connection]:
-        if mode != "create" and not self._path.is_file():
-            raise StoreError(f"Expected the rows of a model in {self._path}, but it is not there.")
+    def _config(self, head: Head) -> dict[str, Any]:
         try:
-            db = sqlite3.connect(self._path, isolation_level=None, timeout=10)
-        except sqlite3.Error as error:
-            raise StoreError(f"Expected to open {self._path}, but: {error}.") from error
-        db.row_factory = sqlite3.Row
-        try:
-            db.execute("PRAGMA secure_delete = ON")
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
-            self._check_schema(db, may_create=mode == "create")
-            yield db
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if "readonly" in str(error) or "locked" in str(error):
-                raise StoreError(
-                    f"Expected to write to {self._path}, but: {error}. Nothing was changed."
-                ) from error
-            raise StoreError(
-                f"Expected a sound SQLite file in {self._path}, but: {error}. If the file is "
-                "damaged, restore it from a copy."
-            ) from error
-        finally:
-            db.close()  # rolls back what was not committed
+            config = parse_json(head.config)
+        except ValueError as error:
+            raise self._damaged(f"its configuration is no JSON: {error}") from error
+        if not isinstance(config, dict):
+            raise self._damaged("its configuration is no JSON object")
+        return config
 
-    def _sweep(self) -> None:
-        """Write the file anew if rows were deleted since that was last done."""
-        db = sqlite3.connect(self._path, isolation_level=None, timeout=10)
-        try:
-            if db.execute("SELECT count(*) FROM unswept").fetchone()[0]:
-                db.execute("PRAGMA synchronous = FULL")
-                db.execute("VACUUM")
-                db.execute("DELETE FROM unswept")
-        except sqlite3.Error as error:
-            log.warning(
-                "%s could not be swept, the next save will try again: %s", self._path, error
+    def _sources(self) -> list[SavedSource]:
+        seen: dict[int, list[tuple[str, bytes]]] = {}
+        for row in self.db.execute("SELECT place, key_id, mark FROM seen"):
+            seen.setdefault(row["place"], []).append((row["key_id"], row["mark"]))
+        return [
+            SavedSource(
+                row["basis"],
+                row["name"],
+                Marks(seen.get(row["place"], [])) if row["basis"] == "recorded" else None,
+                frozenset(row["covers"].split()),
             )
-        finally:
-            db.close()
+            for row in self.db.execute("SELECT * FROM sources ORDER BY place")
+        ]
 
-    def _check_schema(self, db: sqlite3.Connection, *, may_create: bool) -> None:
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        is_new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if is_new and not application and may_create:
-            for statement in _SCHEMA.split(";"):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {_VERSION}")
-        elif application != _APPLICATION_ID:
-            raise StoreError(f"Expected rows of erasable in {self._path}, but it is another file.")
-        elif version != _VERSION:
-            raise StoreError(
-                f"Expected {self._path} in version {_VERSION}, but it is in version {version}. Use "
-                "the version of erasable that wrote it."
-            )
+    def _write_rows(self, memory: Memory, *, keeps_rows: bool) -> int:
+        there = {row["serial"] for row in self.db.execute("SELECT serial FROM rows")}
+        here = {info.serial: position for position, info in enumerate(memory.table.infos)}
+        kept = there & here.keys() if keeps_rows else set()
+        gone = [(serial,) for serial in there - kept]
+        self.db.executemany("DELETE FROM rows WHERE serial = ?", gone)
+        new = [here[serial] for serial in sorted(here.keys() - kept)]
+        self.db.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", _values(memory, new))
+        return len(gone)
 
-    def _head(self, db: sqlite3.Connection, generation: int) -> Any:
-        found = db.execute("SELECT * FROM generations WHERE generation = ?", (generation,))
-        head = found.fetchone()
-        if head is None:
-            raise StoreError(
-                f"Expected generation {generation} of the rows in {self._path}, but it is not "
-                "there: the files of this model do not belong together."
-            )
-        return head
+    def _write_sources(self, sources: Sequence[SavedSource]) -> int:
+        placed = list(enumerate(sources))
+        listed = [
+            (place, one.basis, one.name, " ".join(sorted(one.covers))) for place, one in placed
+        ]
+        seen = ((place, *mark) for place, source in placed for mark in source.marks or ())
+        deleted = replace_rows(self.db, "sources", listed)
+        return deleted + replace_rows(self.db, "seen", seen)
 
-    def _still_there(self, db: sqlite3.Connection, generation: int) -> Any:
-        try:
-            return self._head(db, generation)
-        except StoreError:
-            raise _changed(self._path) from None
+    def _write_copies(self, copies: Sequence[Copy]) -> None:
+        """List copies, without those that are gone: a folder of embeddings may only be away."""
+        known = dict.fromkeys([*self.copies(), *copies])
+        listed = [copy for copy in known if copy.is_there or copy.kind == "embeddings"]
+        replace_rows(
+            self.db,
+            "copies",
+            ((place, copy.kind, copy.path) for place, copy in enumerate(listed)),
+        )
 
-    def _memory(self, db: sqlite3.Connection, head: Any) -> Memory:
-        generation = head["generation"]
-        try:
-            grid = Grid(head["grid_bits"])
-            memory = Memory(head["dim"], grid=grid, tombstones=_marks(db, generation))
-            records, embeddings = self._rows(db, generation, head["dim"])
-            rounded, not_finite, too_large = grid.round(embeddings)
-            if not_finite or too_large or not np.array_equal(rounded, embeddings):
-                raise ValueError("an embedding is not on the grid")
-            memory.restore(embeddings, records, next_id=head["next_id"])
-        except (ArgumentError, ValueError, TypeError) as error:
-            raise StoreError(
-                f"Expected sound rows in {self._path}, but: {error}. The file is damaged: restore "
-                "it from a copy."
-            ) from error
-        return memory
+    def _seal(self, state: State, identity: str, revision: int) -> None:
+        memory = state.memory
+        fields = {
+            "identity": identity,
+            "revision": revision,
+            "config": json.dumps(state.config, sort_keys=True),
+            "weights": state.weights,
+            "dim": memory.dim,
+            "grid_bits": memory.grid.bits,
+            "next_id": memory.next_id,
+            "digest": memory.digest,
+            "record_digest": record_digest(self.db),
+            "key_id": keyring.active(),
+        }
+        mac = Head(**fields, mac=b"").expected_mac()  # type: ignore[arg-type]  # by name
+        self.db.execute("DELETE FROM model")
+        self.db.execute(
+            f"INSERT INTO model VALUES ({', '.join('?' * 11)})",  # noqa: S608 - marks only
+            (*fields.values(), mac),
+        )
 
-    def _rows(self, db: sqlite3.Connection, generation: int, dim: int) -> tuple[list[Record], Any]:
-        query = "SELECT * FROM rows WHERE generation = ? ORDER BY CAST(id AS BLOB)"
-        found = db.execute(query, (generation,)).fetchall()
-        records = [_record(row) for row in found]
-        data = b"".join(row["embedding"] for row in found)
-        return records, np.frombuffer(data, "<f4").reshape(len(found), dim).astype(np.float32)
-
-
-def _record(row: Any) -> Record:
-    groups = tuple(as_group(decode_key(key)) for key in json.loads(row["groups"]))
-    row_id, label = as_id(decode_key(row["id"])), decode_key(row["label"])
-    return Record(row_id, label, groups, row["content"], row["serial"])
+    def _damaged(self, found: str) -> StoreError:
+        return StoreError(
+            f"Expected a sound model in {self.path}, but {found}: the file is damaged, or "
+            "something else than erasable has changed it. Restore the last copy of the whole "
+            "directory that you trust; if that is older, 'erasable catch-up' forgets again what "
+            "was forgotten since."
+        )
 
 
-def _insert_rows(
-    db: sqlite3.Connection, generation: int, memory: Memory, positions: Iterable[int]
-) -> None:
-    def values(position: int) -> tuple[Any, ...]:
+def sweep(path: Path) -> None:
+    """Write a file anew if rows were deleted since that was last done."""
+    with transaction(path, "read") as db:
+        since = db.execute("SELECT max(since) FROM unswept").fetchone()[0]
+    if since is None:
+        return
+    db = sqlite3.connect(path, isolation_level=None, timeout=10)
+    try:
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("VACUUM")
+        db.execute("DELETE FROM unswept WHERE since <= ?", (since,))
+    finally:
+        db.close()
+
+
+def _values(memory: Memory, positions: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+    for position in positions:
         record = memory.record(position)
         groups = json.dumps([encode_key(group) for group in record.groups])
         keys = (encode_key(record.id), encode_key(record.label), groups)
         embedding = memory.table.embeddings[position].astype("<f4").tobytes()
-        return (generation, record.serial, *keys, record.content, embedding)
-
-    db.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", map(values, positions))
+        yield (record.serial, *keys, record.content, embedding)
 
 
-def _update_rows(db: sqlite3.Connection, generation: int, memory: Memory) -> None:
-    """A row keeps its serial for life, so equal serials are equal rows."""
-    found = db.execute("SELECT serial FROM rows WHERE generation = ?", (generation,))
-    there = {row["serial"] for row in found}
-    here = {info.serial: position for position, info in enumerate(memory.table.infos)}
-    gone = [(generation, serial) for serial in there - here.keys()]
-    db.executemany("DELETE FROM rows WHERE generation = ? AND serial = ?", gone)
-    if gone:
-        db.execute("INSERT INTO unswept VALUES (?)", (generation,))
-    _insert_rows(db, generation, memory, [here[serial] for serial in sorted(here.keys() - there)])
+def _is_hex(value: object, size: int) -> bool:
+    return isinstance(value, str) and re.fullmatch(rf"[0-9a-f]{{{size}}}", value) is not None
 
 
-def _delete_others(db: sqlite3.Connection, generation: int) -> None:
-    deleted = 0
-    for table in _TABLES:
-        found = db.execute(f"DELETE FROM {table} WHERE generation <> ?", (generation,))  # noqa: S608 - constant names
-        deleted += found.rowcount
-    if deleted:
-        db.execute("INSERT INTO unswept VALUES (?)", (generation,))
-
-
-def _record_digest(db: sqlite3.Connection, generation: int) -> str:
-    """Digest what the memory's own digest leaves out: contents, tombstones, training record."""
-    digest = hashlib.sha256(b"erasable.record.1")
-    for table, columns in _RECORD.items():
-        query = f"SELECT {columns} FROM {table} WHERE generation = ? ORDER BY {columns}"  # noqa: S608 - constant names
-        for row in db.execute(query, (generation,)):
-            digest.update(repr((table, *row)).encode())
-    return digest.hexdigest()
-
-
-def _seal(db: sqlite3.Connection, generation: int) -> None:
-    sealed = (_record_digest(db, generation), generation)
-    db.execute("UPDATE generations SET record_digest = ? WHERE generation = ?", sealed)
-
-
-def _changed(path: Path) -> StateError:
-    return StateError(
-        f"Expected {path} as it was read, but another process has changed it since. Load the model "
-        "again and repeat the change."
+def _unverified(key_id: str) -> str:
+    return (
+        f"The key {key_id} of this model is not here, so nobody can tell whether something has "
+        "changed its files: rows are forgotten at level memory. Put the key file back."
     )
-
-
-def _marks(db: sqlite3.Connection, generation: int) -> Marks:
-    query = "SELECT key_id, mark FROM tombstones WHERE generation = ?"
-    return Marks(db.execute(query, (generation,)).fetchall())
-
-
-def _insert_marks(db: sqlite3.Connection, generation: int, marks: Marks) -> None:
-    rows = ((generation, key_id, mark) for key_id, mark in marks)
-    db.executemany("INSERT INTO tombstones VALUES (?, ?, ?)", rows)
-
-
-def _sources(db: sqlite3.Connection, generation: int) -> list[SavedSource]:
-    query = "SELECT place, basis, name FROM sources WHERE generation = ? ORDER BY place"
-    found = db.execute(query, (generation,)).fetchall()
-    seen = "SELECT key_id, mark FROM seen WHERE generation = ? AND place = ?"
-    return [
-        SavedSource(
-            row["basis"],
-            row["name"],
-            Marks(db.execute(seen, (generation, row["place"])).fetchall())
-            if row["basis"] == "recorded"
-            else None,
-        )
-        for row in found
-    ]
-
-
-def _insert_sources(
-    db: sqlite3.Connection, generation: int, sources: Sequence[SavedSource]
-) -> None:
-    for place, source in enumerate(sources):
-        db.execute(
-            "INSERT INTO sources VALUES (?, ?, ?, ?)",
-            (generation, place, source.basis, source.name),
-        )
-        rows = ((generation, place, key_id, mark) for key_id, mark in source.marks or ())
-        db.executemany("INSERT INTO seen VALUES (?, ?, ?, ?)", rows)
