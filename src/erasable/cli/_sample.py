@@ -54,7 +54,7 @@ def sample(
     """
     from erasable._extras import require_diffusion
     from erasable.files import write_atomically
-    from erasable.models import load
+    from erasable.models import change, load
 
     _check(out, votes, pictures, votes_out)
     require_diffusion()
@@ -85,6 +85,8 @@ def sample(
     if votes_out is not None and pictures is not None:
         write_atomically(votes_out, _votes_png(generator, images, found, pictures))
     write_atomically(out, contact_sheet(images))
+    places = [out] if votes_out is None else [out, votes_out]
+    change(model, lambda saved: [saved.note_copy("drawing", path) for path in places])
     behind = {str(label): _records(one) for label, one in found.items()}
     emit(
         {"out": str(out), "classes": [str(label) for label in asked], "n": n, "votes": behind},

@@ -17,6 +17,7 @@ _WORDS = {
     "embeddings": "embeddings of rows, by id and content; forget and purge remove them",
     "checkpoint": "weights in training, and digests of what they are trained on; no rows",
     "report": "a page that may show rows; forget does not reach it, purge tells of it",
+    "drawing": "images drawn from the rows of that time; forget does not reach them",
 }
 
 
@@ -32,7 +33,7 @@ class KnownCopy:
     """A place that holds something of a model's rows.
 
     Attributes:
-        kind: ``model``, ``embeddings``, ``checkpoint`` or ``report``.
+        kind: ``model``, ``embeddings``, ``checkpoint``, ``report`` or ``drawing``.
         path: The file or folder.
         holds: In words, what of the rows is there.
         rows: Number of the model's live rows there, if that can be told.
@@ -136,7 +137,8 @@ def purge(model: "MemoryModel") -> Purged:
         EmbeddingCache(folder).sweep(lambda content: marks.has_content(content))
         for folder in folders
     )
-    left = [copy for copy in known_copies(model) if copy.kind in ("checkpoint", "report")]
+    out_of_reach = ("checkpoint", "report", "drawing")
+    left = [copy for copy in known_copies(model) if copy.kind in out_of_reach]
     return Purged(removed, [*absent_caches(model), *left])
 
 

@@ -117,6 +117,7 @@ _REMEDIES = {
     "embeddings": "'erasable forget' and 'erasable purge' remove them",
     "checkpoint": "delete it once the training is done",
     "report": "delete it, or make it again after forgetting",
+    "drawing": "delete it, or draw again after forgetting",
 }
 
 

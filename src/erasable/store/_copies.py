@@ -1,11 +1,11 @@
-"""Where else something of a model's rows lies: embeddings kept on disk, checkpoints, reports."""
+"""Where else something of a model's rows lies: caches, checkpoints, reports, drawings."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-CopyKind = Literal["embeddings", "checkpoint", "report"]
-COPY_KINDS = ("embeddings", "checkpoint", "report")
+CopyKind = Literal["embeddings", "checkpoint", "report", "drawing"]
+COPY_KINDS = ("embeddings", "checkpoint", "report", "drawing")
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Copy:
     Attributes:
         kind: ``embeddings``: what a frozen encoder returned, kept to be computed once.
             ``checkpoint``: weights in training. ``report``: a page that shows rows.
+            ``drawing``: images that were drawn from rows.
         path: The file or folder.
     """
 
