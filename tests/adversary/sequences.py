@@ -20,7 +20,7 @@ from erasable.errors import ErasableError, StateError, StoreError
 
 PEOPLE = ["ada", "ben", "cyd"]
 CLASSES = ["cat", "dog"]
-PICTURES = np.random.default_rng(0).integers(0, 256, size=(16, 4)).astype(np.uint8)
+PICTURES = np.random.default_rng(0).integers(0, 256, size=(16, 16)).astype(np.uint8)
 FORMS = {
     "float32": lambda pictures: (pictures / 255).astype(np.float32),
     "float64": lambda pictures: pictures / 255,
