@@ -707,7 +707,7 @@ def audit_the_data_at_hand(folder: Path) -> str:
 )
 def declare_the_data_that_the_model_names(folder: Path) -> str:
     model = remembered(declare(linear(), "Fashion MNIST, training rows"))
-    model.data_ = {"name": "fashion-mnist"}
+    model.data_ = {"name": "fashion-mnist", "train_rows": 24, "seed": None, "test_share": None}
     model.save(folder / "m")
     return level(load(folder / "m", encoder=linear()))
 

@@ -224,6 +224,26 @@ def test_an_accepted_encoder_is_never_exact(make, kind):
     assert level(model) == ("memory", "unknown")
 
 
+class NotAlone(nn.Module):
+    """A network that gives no numbers for a row that comes alone, and mixes others."""
+
+    def forward(self, inputs):
+        return inputs - inputs.mean(0) if len(inputs) > 1 else inputs * torch.nan
+
+
+def test_an_encoder_that_gives_no_numbers_alone_is_refused():
+    with pytest.raises(ArgumentError, match="alone and in a batch"):
+        remembered(NotAlone())
+
+
+def test_numbers_that_are_too_large_are_not_taken_for_mixing():
+    network = nn.Linear(4, 8)
+    with torch.no_grad():
+        network.weight.fill_(1e38)
+    with pytest.raises(ArgumentError, match="finite"):
+        remembered(network, normalize="none")
+
+
 def test_an_accepted_encoder_is_saved_as_accepted(tmp_path):
     remembered(declare(Centred(), "public"), allow_memory_level=True).save(tmp_path / "m")
     model = load(tmp_path / "m", encoder=Centred())

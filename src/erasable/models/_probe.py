@@ -21,6 +21,7 @@ from erasable.weights import weights_digest
 
 _ROWS = 8
 _TOLERANCE = 1e-4  # of the largest value of an embedding: float32 in batches of other sizes
+_HUGE = 1e30
 _FAR = 1e3  # how much larger the rows are that share a batch: mixing shows, rounding does not
 
 
@@ -153,9 +154,17 @@ def _mixes(encoder: Encoder, rows: Tensor, drawn: Tensor) -> str | None:
 
 
 def _agree(found: Tensor, alone: Tensor) -> bool:
-    """Tell whether embeddings (rows, dim) agree to rounding."""
-    allowed = _TOLERANCE * alone.abs().amax(1) + 1e-6
-    return bool(((found - alone).abs().amax(1) <= allowed).all())
+    """Tell whether embeddings (rows, dim) agree to rounding.
+
+    Near the end of the range of float32, rounding decides whether a sum is finite: nothing is said
+    of such numbers, which no memory takes.
+    """
+    is_finite = found.isfinite() & alone.isfinite()
+    sizes = [one.abs().nan_to_num(torch.inf, torch.inf) for one in (found, alone)]
+    is_huge = torch.minimum(*sizes) > _HUGE
+    differs = torch.where(is_finite, (found - alone).abs(), torch.inf).masked_fill(is_huge, 0)
+    allowed = _TOLERANCE * alone.nan_to_num(0, 0, 0).abs().amax(1, keepdim=True) + 1e-6
+    return bool((differs <= allowed).all())
 
 
 def _batches(encoder: Encoder, rows: Tensor, drawn: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -172,4 +181,4 @@ def _batches(encoder: Encoder, rows: Tensor, drawn: Tensor) -> Iterator[tuple[Te
 
 def _encoded(encoder: Encoder, inputs: Tensor) -> Tensor:
     batches = evaluate(encoder, inputs, is_precise=encoder.is_precise)
-    return torch.cat(list(batches)).double().nan_to_num()
+    return torch.cat(list(batches)).double()

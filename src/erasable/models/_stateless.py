@@ -253,11 +253,16 @@ def _folder(owner: Any) -> str:
 
 @functools.cache
 def _set_by_constructor(kind: type) -> frozenset[str]:
-    """Name the attributes that the constructors of a type set."""
+    """Name the attributes that the constructors of a type set, or that `Encoder` declares."""
+    declared = Encoder.__annotations__ if issubclass(kind, Encoder) else {}
     constructors = [vars(owner).get("__init__") for owner in kind.__mro__[:-1]]
-    return _BARE | frozenset(
-        instruction.argval
-        for constructor in filter(inspect.isfunction, constructors)
-        for instruction in dis.get_instructions(constructor)
-        if instruction.opname == "STORE_ATTR"
+    return (
+        _BARE
+        | declared.keys()
+        | frozenset(
+            instruction.argval
+            for constructor in filter(inspect.isfunction, constructors)
+            for instruction in dis.get_instructions(constructor)
+            if instruction.opname == "STORE_ATTR"
+        )
     )
