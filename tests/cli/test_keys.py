@@ -77,10 +77,12 @@ def test_tombstones_are_counted_by_request(model):
     assert f"level exact  key {keyring.active()}" in lines[1]
 
 
-def test_dropped_tombstones_have_left_the_saved_model(model):
+def test_dropped_tombstones_have_left_the_saved_model_and_its_ledger(model, keys):
     raw = [mark for _, mark, _ in load(model).memory.tombstones.marks.items()]
     assert call("tombstones", "drop", model, "--all").startswith("2 tombstones dropped; 0 left")
-    files = b"".join(path.read_bytes() for path in model.rglob("*") if path.is_file())
+    folders = model, keys
+    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    files = b"".join(path.read_bytes() for path in paths)
     assert not any(mark in files for mark in raw)
     load(model).remember([[0.0]], ["a"], ids=["x"])
 

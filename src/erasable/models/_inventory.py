@@ -79,8 +79,9 @@ HISTORY = {
     "Memory._next_id": "How many ids were generated, those of forgotten rows included.",
     "Memory._next_serial": "How many rows were ever stored.",
     "Memory._tombstones": (
-        "With the key: whether a given id, group or input was forgotten, when, and at which level. "
-        "Without the key: how many marks there are, and when and at which level they were made."
+        "With the key: whether a given id, group or input was forgotten, when, and at which level; "
+        "and whether marks were ever taken out. Without the key: how many marks there are, and "
+        "when and at which level they were made."
     ),
     "MemoryClassifier.adaptation_": (
         "The accuracy on the rows of `fit` before and after training. It is not saved."
