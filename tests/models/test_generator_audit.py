@@ -202,7 +202,8 @@ def _weights_and_their_record(model):
     """Half of what an attacker would change: the record says that these are the weights."""
     with torch.no_grad():
         model.network_.class_embedding.weight += 1
-    model.network_._erasable_provenance = ("0" * 64, model.network_._erasable_provenance[1])
+    _, *record = model.network_._erasable_provenance
+    model.network_._erasable_provenance = ("0" * 64, *record)
 
 
 def _hook(model):

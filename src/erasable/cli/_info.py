@@ -111,9 +111,9 @@ def _network(model: Any) -> dict[str, Any]:
 
 def _split(record: dict[str, Any]) -> str:
     drawn = "its own split"
-    if record["seed"] is not None:
-        drawn = f"test share {record['test_share']}, seed {record['seed']}"
-    return f"{record['name']}: {record['train_rows']} training rows, {drawn}"
+    if record.get("seed") is not None:
+        drawn = f"test share {record.get('test_share')}, seed {record['seed']}"
+    return f"{record['name']}: {record.get('train_rows', 'unknown')} training rows, {drawn}"
 
 
 def _copy(copy: "KnownCopy") -> str:

@@ -101,14 +101,15 @@ def expire(
 
 
 def _drop(model: Path, before: datetime | None, *, dry_run: bool, as_json: bool) -> None:
-    from erasable.models import load
+    from erasable.models import change, load
 
-    found: Any = load(model)
-    dropped = found.memory.drop_tombstones(before=before)
-    left = found.memory.tombstones.entries()
-    undated = sum(entry.time is None for entry in left)
+    def drop(found: Any) -> tuple[int, Any]:
+        return found.memory.drop_tombstones(before=before), found.memory.tombstones.entries()
+
+    dropped, left = drop(load(model))
     if dropped and not dry_run:
-        found.save(model)
+        dropped, left = change(model, drop).result
+    undated = sum(entry.time is None for entry in left)
     what = "would be dropped; nothing was changed" if dry_run else "dropped"
     lines = [f"{_count(dropped)} {what}; {len(left)} left"]
     if dropped:

@@ -75,6 +75,9 @@ HISTORY = {
         "For a generator that is told classes by number, which numbers are free: that there were "
         "other classes, without their names."
     ),
+    "KNNClassifier.chosen_": (
+        "The part of the training record that `tune` added: the rows that k was chosen by."
+    ),
     "KNNClassifier.k_scores_": "How accurate each k was on the rows of `tune`. It is not saved.",
     "Memory._next_id": "How many ids were generated, those of forgotten rows included.",
     "Memory._next_serial": "How many rows were ever stored.",
@@ -91,11 +94,16 @@ HISTORY = {
         "there were then."
     ),
     "MemoryModel.copies_": "Where caches, checkpoints and pages were written that held rows.",
+    "MemoryModel.doubts_": "Why it could not be checked when it was loaded. It is not saved.",
+    "MemoryModel.is_verified_": "Whether it could be checked then. It is not saved.",
     "MemoryModel.places_": "Where the model was saved, and how often it was changed there.",
     "MemoryModel.receipts_": (
         "Receipts that are not on disk yet: the digest of the rows before a forget tells whoever "
         "has all other rows whether a guess of the forgotten one is right. They are not saved with "
         "the model."
+    ),
+    "NetworkModel.input_kind_": (
+        "In which of six forms the first rows came, such as bytes. One row can decide it."
     ),
     "NetworkModel.history_": (
         "Losses in training, averaged over rows that may be forgotten now. They are not saved."
@@ -117,8 +125,10 @@ CACHES = {
         "What a reduction or a set encoder keeps of the rows. It follows each change, an audit "
         "compares it with the same made anew, and it is not saved."
     ),
+    "LiveRows._builder": "A lock; it holds nothing.",
     "LiveRows.lock": "A lock; it holds nothing.",
     "LtHash._hex": "The digest as text, made of its state.",
+    "RowTable._other_forms": "Other forms of the text of live ids and groups, to find them by.",
 }
 """Fields that are made of the state, by class."""
 
@@ -160,6 +170,7 @@ SAVED_HISTORY = {
         "nothing that they do not."
     ),
     "generations.revision": "How often the model was changed and saved.",
+    "input_kind": HISTORY["NetworkModel.input_kind_"],
     "known": HISTORY["SPMGenerator.numbers_"],
     "model.config": "The configuration, whose fields are listed here by themselves.",
     "model.identity": "A random name of the model, drawn at its first save.",
