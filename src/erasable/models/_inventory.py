@@ -137,9 +137,6 @@ SAVED_STATE = frozenset(
         "class_count",
         "encoder",
         "feature_names",
-        "generations.digest",
-        "generations.dim",
-        "generations.grid_bits",
         "input_shape",
         "kind",
         "model.dim",
@@ -162,14 +159,6 @@ SAVED_HISTORY = {
     "copies": HISTORY["MemoryModel.copies_"],
     "data": HISTORY["MemoryModel._data"],
     "erasable": "Which version wrote the model.",
-    "generation": "Which of the saves in one place this is; the first number is random.",
-    "generations.generation": "The same, beside the rows.",
-    "generations.next_id": HISTORY["Memory._next_id"],
-    "generations.record_digest": (
-        "A digest of contents, tombstones and training record as they are in the file: it tells "
-        "nothing that they do not."
-    ),
-    "generations.revision": "How often the model was changed and saved.",
     "input_kind": HISTORY["NetworkModel.input_kind_"],
     "known": HISTORY["SPMGenerator.numbers_"],
     "model.config": "The configuration, whose fields are listed here by themselves.",
@@ -182,7 +171,6 @@ SAVED_HISTORY = {
         "nothing that they do not."
     ),
     "model.revision": "How often the model was changed and saved.",
-    "rows.generation": "Which save a row belongs to.",
     "rows.serial": HISTORY["RowInfo.serial"],
     "seen": HISTORY["Module._erasable_provenance"],
     "sources": "The names of what the weights were trained on.",
