@@ -40,6 +40,7 @@ def test_the_public_names_are_few_and_known():
         "__version__",
         "audit",
         "convert",
+        "copy_model",
         "declare",
         "load",
     ]
