@@ -129,7 +129,7 @@ def outline(model):
     """Return everything that a model answers from."""
     state = hashlib.sha256(b"".join(model.memory.canonical_state())).hexdigest()
     model.predict_proba(QUERIES)
-    return f"{model.weights_digest} {state} {sorted(model.get_params().items())!r}"
+    return f"{model.weights_digest} {state} {json.dumps(model.get_params(), sort_keys=True)}"
 
 
 def replayed(path):
