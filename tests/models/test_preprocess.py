@@ -14,6 +14,7 @@ from erasable.encoders import cut
 from erasable.errors import ArgumentError, StateError
 from erasable.models import ParametricClassifier
 from erasable.models._canonical import canonical_digest
+from models.toys import forget_keys
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (12, 10, 8, 3), dtype=np.uint8)
@@ -188,3 +189,13 @@ def test_a_network_trained_here_takes_inputs_as_they_come():
     twin = ParametricClassifier(encoder_options={"widths": [4], "dim": 4}, epochs=0)
     with pytest.raises(ArgumentError, match="Expected no preprocess"):
         convert(twin.fit(BYTES, LABELS), preprocess=IMAGENET)
+
+
+def test_a_function_is_not_imported_for_a_model_that_nobody_can_check(package, tmp_path, keys):
+    converted(package).remember(BYTES, LABELS).save(tmp_path / "model")
+    keys.rename(tmp_path / "elsewhere")
+    forget_keys()
+    sys.modules.pop("preprocessing_of_a_test")
+    with pytest.raises(StateError, match="Put the key back"):
+        load(tmp_path / "model", encoder=cut(network(), "3"))
+    assert "preprocessing_of_a_test" not in sys.modules

@@ -133,6 +133,7 @@ def read_model(
     """
     saved = directory.read(file)
     try:
+        _require_seal_of_code(directory, saved)
         model = _build_any(saved.config, given.encoder)
         model.data_ = _data(saved.config)
         model.input_kind_ = as_kind(saved.config.get("input_kind"))
@@ -161,6 +162,16 @@ def read_model(
     model.copies_ = saved.copies
     model.is_verified_, model.doubts_ = saved.is_verified, saved.doubts
     return model, saved
+
+
+def _require_seal_of_code(directory: ModelDirectory, saved: Saved) -> None:
+    """Refuse to import what a configuration names that anybody may have written."""
+    path = saved.config.get("encoder", {}).get("options", {}).get("preprocess")
+    if isinstance(path, str) and not saved.is_verified:
+        raise StateError(
+            f"Expected the key of the model in {directory.path}, because it names a function to "
+            f"import ({path!r}) and nobody can tell who wrote that. Put the key back."
+        )
 
 
 def _build_any(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryModel":
