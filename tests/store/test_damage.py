@@ -1,5 +1,6 @@
 """Directories that are damaged, foreign or incomplete: a clear error, and no byte changed."""
 
+import json
 import shutil
 import sqlite3
 
@@ -284,6 +285,15 @@ def test_no_flipped_byte_is_accepted_silently(path, share):
         else:  # a flip in the name of its key leaves a model that nobody can verify
             assert found == sound or not load(path).is_verified_, place
     assert noticed > len(places) / 2
+
+
+def test_a_network_larger_than_its_weights_is_not_built_where_nobody_can_check(path):
+    db = sqlite3.connect(path / "rows.sqlite")
+    config = json.loads(db.execute("SELECT config FROM model").fetchone()[0])
+    db.close()
+    config["encoder"]["options"]["hidden"] = [10**6, 10**6]
+    sql(path, "UPDATE model SET config = ?, key_id = ?", json.dumps(config), "0123456789abcdef")
+    assert "4,000" in refusal(path)
 
 
 def test_a_damaged_directory_is_not_saved_over(path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import torch
 from torch import nn
 
 from erasable._extras import require_diffusion
@@ -133,7 +134,9 @@ def read_model(
     """
     saved = directory.read(file)
     try:
-        _require_seal_of_code(directory, saved)
+        if not saved.is_verified:
+            _require_seal_of_code(directory, saved)
+            _require_size(directory, saved, given)
         model = _build_any(saved.config, given.encoder)
         model.data_ = _data(saved.config)
         model.input_kind_ = as_kind(saved.config.get("input_kind"))
@@ -167,11 +170,23 @@ def read_model(
 def _require_seal_of_code(directory: ModelDirectory, saved: Saved) -> None:
     """Refuse to import what a configuration names that anybody may have written."""
     path = saved.config.get("encoder", {}).get("options", {}).get("preprocess")
-    if isinstance(path, str) and not saved.is_verified:
+    if isinstance(path, str):
         raise StateError(
             f"Expected the key of the model in {directory.path}, because it names a function to "
             f"import ({path!r}) and nobody can tell who wrote that. Put the key back."
         )
+
+
+def _require_size(directory: ModelDirectory, saved: Saved, given: Given) -> None:
+    """Refuse a network that is larger than its file of weights, before memory is taken for it."""
+    named = saved.config.get("encoder", {}).get("name")
+    if given.encoder is not None or named == ModuleEncoder.name:
+        return  # it is there already
+    with torch.device("meta"):
+        trial = _build_any(saved.config, None)
+    needed = sum(tensor.nbytes for tensor in weights_of(trial.network_).values())
+    if needed > directory.size_of_weights(saved.weights):
+        raise ValueError(f"the network has {needed:,} bytes of weights, more than are in the file")
 
 
 def _build_any(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryModel":

@@ -143,6 +143,11 @@ class ModelDirectory:
         with contextlib.suppress(OSError):
             self._weights(digest).unlink(missing_ok=True)
 
+    def size_of_weights(self, digest: str) -> int:
+        """Return the size of a file of weights in bytes; 0 if there is none."""
+        path = self._weights(digest)
+        return path.stat().st_size if path.is_file() else 0
+
     def read_weights(self, digest: str, network: dict[str, Tensor]) -> dict[str, Tensor]:
         """Read weights back and check them against their digest.
 
