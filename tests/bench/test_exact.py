@@ -97,7 +97,7 @@ def test_forgetting_is_exact_and_an_audit_says_so(done):
     found = done["forget"].result
     assert found["levels"] == [["exact", "recorded"]]
     assert found["audit"]["verdict"] == "exact_verified"
-    assert found["audit"]["text"].startswith("exact: verified\n")
+    assert found["audit"]["text"].startswith("simulated: exact, verified for a copy;")
     assert "equal byte for byte" in found["audit"]["text"]
     assert 0 < found["median_ms"] <= found["p99_ms"]
 

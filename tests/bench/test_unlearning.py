@@ -608,7 +608,7 @@ def test_every_form_holds_the_figures(sheet, tmp_path):
     for form in FORMS:
         document.write(tmp_path / f"page.{form}")
         texts[form] = (tmp_path / f"page.{form}").read_text()
-    assert "| a & b_c \\| d <e> | 20.0 ± 14.1 (90.0), 2.0 × floor |" in texts["md"]
+    assert "| a & b_c \\| d \\<e> | 20.0 ± 14.1 (90.0), 2.0 × floor |" in texts["md"]
     assert "![A <picture>](page-gap.png)" in texts["md"]
     assert (tmp_path / "page-gap.png").read_bytes() == picture.draw()
     assert r"a \& b\_c | d <e> & 20.0 $\pm$ 14.1 (90.0), 2.0 $\times$ floor \\" in texts["tex"]

@@ -183,7 +183,7 @@ def test_exact_makes_a_page_of_every_encoder(run, vectors, tmp_path):
     text = page.read_text()
     assert "\n## identity\n" in text
     assert "\n## random_features\n" in text
-    assert text.count("exact: verified") == 2
+    assert text.count("simulated: exact, verified") == 2
     assert "20 of 20" in text
     assert len(list((tmp_path / "runs").iterdir())) == 2 * (len(REDUCTIONS) + 2)
     assert (tmp_path / "embeddings").is_dir()

@@ -217,7 +217,7 @@ def test_no_pack_is_no_pack(run, tmp_path):
     np.savez(tmp_path / "own.npz", probabilities=np.ones((1, 2)), classes=[0, 1])
     words = (tmp_path / "own.npz", "--pack", tmp_path / "pack.npz")
     code, _, err = run("bench", "score", *words, keeps=False)
-    assert code == 1
+    assert code == 5
     assert "Expected an oracle pack" in err
 
 

@@ -41,7 +41,7 @@ def drawn(model, **options):
 
 
 def configuration(model):
-    return json.dumps(_config(model, model.weights_digest, 0), sort_keys=True)
+    return json.dumps(_config(model), sort_keys=True)
 
 
 STARTS = {labels: trained(labels) for labels in ("none", "plain", "permuted")}
