@@ -67,6 +67,29 @@ def audit_a_group_whose_trained_rows_are_gone(folder: Path) -> str:
 
 
 @attempt(
+    "Train without groups, remember a row, forget it and a group of which no row is left",
+    before="memory",
+    now="memory",
+)
+def forget_a_group_that_was_never_recorded(folder: Path) -> str:
+    model = SPMClassifier(epochs=1, random_state=0).fit(X, Y, ids=IDS)
+    receipt = later(model).forget(ids=["later-0"], groups=["u3"], missing_ok=True)
+    return str(receipt.level)
+
+
+@attempt(
+    "Train on class 1, forget it, remember one row of it, forget the classes 1 and True",
+    before="memory",
+    now="memory",
+)
+def forget_a_class_and_an_equal_one_of_another_type(folder: Path) -> str:
+    model = trained()
+    model.forget(classes=[1])
+    model.remember(X[:1] + 5, [1], ids=["later"])
+    return str(model.forget(classes=[1, True], missing_ok=True).level)
+
+
+@attempt(
     "Train on a class, forget its rows by id, remember one later row of it, forget the class",
     before="exact",
     now="memory",

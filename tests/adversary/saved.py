@@ -422,6 +422,23 @@ def change_a_content_between_load_and_save(folder: Path) -> str:
 
 
 @attempt(
+    "Let a row that the weights saw and one that they did not change inputs in the file, forget it",
+    before="exact",
+    now="refused",
+)
+def let_rows_change_inputs(folder: Path) -> str:
+    path, there = folder / "model", ("copy", "clean")
+    model = SPMClassifier(epochs=1, random_state=0).fit(X, Y, ids=IDS)
+    model.remember(X[:2] + np.array([[0], [5]]), Y[:2], ids=there).save(path)
+    with contextlib.closing(sqlite3.connect(path / "rows.sqlite")) as db, db:
+        query = "SELECT serial, content FROM rows WHERE id IN ('s:copy', 's:clean') ORDER BY serial"
+        (one, mine), (other, theirs) = db.execute(query).fetchall()
+        for values in ((-1, mine, one), (one, mine, other), (other, theirs, -1)):
+            db.execute("UPDATE rows SET serial = ?, content = ? WHERE serial = ?", values)
+    return told(lambda: load(path).forget(ids=["copy"], dry_run=True).level)
+
+
+@attempt(
     "Lose the key of a model that remembers rows and was never trained",
     before="exact",
     now="memory",

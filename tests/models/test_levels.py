@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from erasable import ParametricClassifier, SPMClassifier, declare, load
+from erasable import ParametricClassifier, SPMClassifier, audit, declare, load
 from erasable.encoders import build_encoder
 from erasable.models import Provenance, Source, provenance_of
 from erasable.models._provenance import record_rows
@@ -57,6 +57,26 @@ def test_a_request_is_as_weak_as_its_weakest_row():
     X, y = blobs(4, seed=1)
     model = fitted().remember(X, y, ids=names(4, 100))
     assert level(model, [*names(4, 100), *names(1)]) == ("memory", "recorded")
+
+
+def test_a_group_that_training_may_have_seen_weakens_a_request_for_other_rows():
+    X, y = blobs(4, seed=1)
+    model = fitted().remember(X, y, ids=names(4, 100))  # fit was told of no groups
+    named = {"groups": ["of whom rows were trained on and forgotten"], "missing_ok": True}
+    assert model.forget(**named, dry_run=True).level is None
+    assert model.forget(ids=names(1, 100), **named, dry_run=True).level == "memory"
+    assert audit(model, ids=names(1, 100), **named, simulate=True).level == "memory"
+    model.forget(ids=names(1, 100))
+    assert model.forget(ids=names(1, 100), **named, dry_run=True).level == "memory"
+
+
+def test_a_class_is_not_taken_for_one_that_is_equal_but_of_another_type():
+    X, _ = blobs(40)
+    model = SPMClassifier(**TINY).fit(X, [1, 2] * 20, ids=names(40))
+    model.forget(classes=[1])
+    model.remember(X[:1] + 9, [1], ids=["later"])
+    plan = model.forget(classes=[1, True], missing_ok=True, dry_run=True)
+    assert (plan.rows, plan.unknown, plan.level) == (1, 1, "memory")
 
 
 def test_forgetting_nothing_has_no_level():

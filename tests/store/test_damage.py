@@ -1,5 +1,6 @@
 """Directories that are damaged, foreign or incomplete: a clear error, and no byte changed."""
 
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -223,6 +224,16 @@ def test_what_was_added_to_the_tables_is_refused_by_load_and_save(path, statemen
 
 def test_a_changed_training_record_is_noticed(path):
     sql(path, "UPDATE sources SET basis = 'recorxed'")
+    assert "does not match its seal" in refusal(path)
+
+
+def test_inputs_that_changed_rows_are_noticed(path):
+    with contextlib.closing(sqlite3.connect(path / "rows.sqlite")) as db, db:
+        (one, *mine), (other, *theirs) = db.execute("SELECT serial, content FROM rows LIMIT 2")
+        assert mine != theirs
+        # Each pair of serial and content stays: only the rows that they are of change.
+        for values in ((-1, *mine, one), (one, *mine, other), (other, *theirs, -1)):
+            db.execute("UPDATE rows SET serial = ?, content = ? WHERE serial = ?", values)
     assert "does not match its seal" in refusal(path)
 
 

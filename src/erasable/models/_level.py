@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from erasable.memory import CLASS, GROUP, ID, Memory, Selection, Tombstone
 from erasable.models._provenance import Provenance, Source
 from erasable.store import Basis, Level
-from erasable.typing import RowId
+from erasable.typing import Label, RowId
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,18 @@ def _may_have_seen_rows(source: Source, rows: list[tuple[RowId, bytes | None]]) 
 
 
 def _may_have_seen_names(source: Source, selection: Selection) -> Iterator[str]:
-    """Ask of groups and classes that have rows now: other rows of theirs may be gone."""
-    gone = {*selection.unknown_groups, *selection.forgotten_groups}
-    groups = [group for group in selection.groups if group not in gone]
-    classes = [label for label in selection.classes if label not in selection.unknown_classes]
+    """Ask of groups and classes: other rows of theirs may be gone, or all of them.
+
+    Of a request that finds nothing this is not asked: it has no level, unless it names what is
+    known to have been trained on.
+    """
+    if not _finds(selection):
+        return
+    groups = dict.fromkeys([*selection.groups, *selection.unknown_groups])
+    asked = [group for group in groups if group not in selection.forgotten_groups]
     for kind, count in (
-        (GROUP, sum(map(source.may_hold_group, groups))),
-        (CLASS, sum(map(source.may_hold_class, classes))),
+        (GROUP, sum(map(source.may_hold_group, asked))),
+        (CLASS, sum(map(source.may_hold_class, selection.classes))),
     ):
         if count:
             is_told = source.can_tell and kind in source.covers
@@ -110,14 +115,17 @@ def _may_have_seen_names(source: Source, selection: Selection) -> Iterator[str]:
 
 def _saw_unknown_names(source: Source, selection: Selection) -> Iterator[str]:
     """Ask whether names that are not in the memory are on record all the same."""
-    for kind, names in (
-        (ID, selection.unknown_ids),
-        (GROUP, selection.unknown_groups),
-        (CLASS, selection.unknown_classes),
-    ):
-        count = sum(source.holds(kind, name) for name in names)
-        if count:
-            yield f"{source.name}: the weights saw {count} that the memory does not have"
+    unknown: list[tuple[str, Label]] = [(ID, name) for name in selection.unknown_ids]
+    if not _finds(selection):
+        unknown += [(GROUP, name) for name in selection.unknown_groups]
+        unknown += [(CLASS, name) for name in selection.unknown_classes]
+    count = sum(source.holds(kind, name) for kind, name in unknown)
+    if count:
+        yield f"{source.name}: the weights saw {count} of the names that the memory does not have"
+
+
+def _finds(selection: Selection) -> bool:
+    return bool(selection.ids or selection.already_forgotten)
 
 
 def _forgotten_before(

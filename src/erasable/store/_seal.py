@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from erasable.memory import keyring
 
 RECORD = {
-    "rows": "serial, content",
+    "rows": "serial, id, content",
     "tombstones": "key_id, mark, time, level, weights",
     "sources": "place, basis, name, covers",
     "seen": "place, key_id, mark",
