@@ -15,7 +15,14 @@ from erasable import SPMClassifier, cli
 from erasable.cli import main
 from erasable.cli._common import emit, say
 from erasable.cli._terminal import Status, print_error, status_of
-from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
+from erasable.errors import (
+    AlreadyForgottenError,
+    ArgumentError,
+    NothingFoundError,
+    RowIdError,
+    StateError,
+    StoreError,
+)
 from erasable.terminal import in_page, printable, printable_lines
 
 TEXT = st.text(st.characters(codec="utf-8"))
@@ -63,6 +70,8 @@ def test_further_lines_of_an_error_are_indented(capsys):
     [
         (ArgumentError, Status.REFUSED),
         (RowIdError, Status.REFUSED),
+        (NothingFoundError, Status.NOTHING_FOUND),
+        (AlreadyForgottenError, Status.ALREADY_FORGOTTEN),
         (StateError, Status.REFUSED),
         (StoreError, Status.DAMAGED),
         (PermissionError, Status.REFUSED),
@@ -102,7 +111,7 @@ def test_what_is_done_ends_with_0(run, model):
 
 
 def test_what_is_refused_ends_with_1(run, model):
-    assert run("forget", model, "--id", "nobody")[0] == Status.REFUSED
+    assert run("forget", model, "--id", "a", "--id", "nobody")[0] == Status.REFUSED
 
 
 @pytest.mark.parametrize("words", [["nothing"], ["info"], ["info", "m", "--nothing"]])
@@ -122,6 +131,19 @@ def test_what_is_damaged_ends_with_5(run, model):
 def test_help_and_version_end_with_0(run):
     assert run("--help")[0] == 0
     assert run("--version")[0] == 0
+
+
+@pytest.mark.parametrize("verb", ["forget", "audit"])
+def test_a_request_that_finds_nothing_ends_with_3_with_and_without_leave_to_skip(run, model, verb):
+    for leave in ((), ("--missing-ok",)):
+        assert run(verb, model, "--id", "nobody", *leave)[0] == Status.NOTHING_FOUND
+    assert run(verb, model, "--id", "nobody", "--id", "a")[0] == Status.REFUSED
+
+
+def test_a_request_that_was_honoured_before_ends_with_4_with_and_without_leave_to_skip(run, model):
+    run("forget", model, "--id", "a")
+    for leave in ((), ("--missing-ok",)):
+        assert run("forget", model, "--id", "a", *leave)[0] == Status.ALREADY_FORGOTTEN
 
 
 def test_a_command_can_end_with_a_status_of_its_own(run, monkeypatch):

@@ -19,6 +19,7 @@ from erasable.cli._common import (
     resolve,
     say,
 )
+from erasable.cli._terminal import Status
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def audit(
     )
     _report(found, out, as_json=as_json)
     if not found.is_verified:
-        raise typer.Exit(3 if found.verdict is Verdict.NOTHING_FOUND else 1)
+        is_nothing = found.verdict is Verdict.NOTHING_FOUND
+        raise typer.Exit(Status.NOTHING_FOUND if is_nothing else Status.REFUSED)
 
 
 def _report(found: "Audit | Differencing", out: Path | None, *, as_json: bool) -> None:

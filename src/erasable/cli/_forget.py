@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve, say
+from erasable.cli._terminal import Status
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
     from erasable.memory import NearCopy
 
 _SHOWN = 20
+_STATUSES = {
+    "nothing found": Status.NOTHING_FOUND,
+    "already forgotten": Status.ALREADY_FORGOTTEN,
+}
 
 
 def forget(
@@ -77,9 +82,8 @@ def forget(
             f"Note: keys {', '.join(missing)} are not in {keys_folder()}; rows added to this model "
             "cannot be checked against what was forgotten under them."
         )
-
     if receipt.outcome != "done":
-        raise typer.Exit({"nothing found": 3, "already forgotten": 4}[receipt.outcome])
+        raise typer.Exit(_STATUSES[receipt.outcome])
 
 
 def _near(copies: "tuple[NearCopy, ...]") -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve
+from erasable.cli._terminal import Status
 
 if TYPE_CHECKING:
     from erasable.models import KnownCopy
@@ -93,7 +94,7 @@ def _tell_of_rows(model: Any, named: dict[str, Any], as_json: bool) -> None:
         lines += [f"remains: {left.what}", f"  in {left.where}", f"  to remove it: {left.remedy}"]
     emit(asdict(found), as_json=as_json, lines=lines)
     if not found.rows:
-        raise typer.Exit(4 if found.forgotten else 3)
+        raise typer.Exit(Status.ALREADY_FORGOTTEN if found.forgotten else Status.NOTHING_FOUND)
 
 
 def _network(model: Any) -> dict[str, Any]:

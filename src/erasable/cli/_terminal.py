@@ -6,7 +6,7 @@ import warnings
 from enum import IntEnum
 from typing import Any
 
-from erasable.errors import StoreError
+from erasable.errors import AlreadyForgottenError, NothingFoundError, StoreError
 from erasable.terminal import printable, printable_lines
 
 
@@ -37,7 +37,17 @@ class Status(IntEnum):
 
 def status_of(error: BaseException) -> Status:
     """Return the status that an error ends the command line with."""
-    return Status.DAMAGED if isinstance(error, StoreError) else Status.REFUSED
+    for kind, status in _STATUSES.items():
+        if isinstance(error, kind):
+            return status
+    return Status.REFUSED
+
+
+_STATUSES: dict[type[BaseException], Status] = {
+    StoreError: Status.DAMAGED,
+    NothingFoundError: Status.NOTHING_FOUND,
+    AlreadyForgottenError: Status.ALREADY_FORGOTTEN,
+}
 
 
 def print_line(text: str) -> None:

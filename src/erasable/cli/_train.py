@@ -16,6 +16,7 @@ from erasable.cli._common import (
     read_rows,
     say,
 )
+from erasable.cli._terminal import Status
 from erasable.cli._train_generator import train_generator
 from erasable.errors import ArgumentError
 
@@ -266,7 +267,7 @@ def train(
         )
     except KeyboardInterrupt:
         say(f"Stopped. Run the same command again to go on; the state is in {partial}.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(Status.INTERRUPTED) from None
     classifier.data_ = record
     classifier.save(model, overwrite=overwrite)
     discard_checkpoint(partial)

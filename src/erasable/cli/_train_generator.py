@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from erasable.cli._common import emit, in_place_of, load_whole, named_options, say
+from erasable.cli._terminal import Status
 from erasable.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def train_generator(
         generator.fit(rows.X, labels, ids=rows.ids, groups=rows.groups, judge=watcher)
     except KeyboardInterrupt:
         say(f"Stopped. Run the same command again to go on; the state is in {partial}.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(Status.INTERRUPTED) from None
     generator.data_ = loaded.record()
     generator.save(model, overwrite=overwrite)
     discard_checkpoint(partial)

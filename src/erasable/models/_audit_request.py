@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from erasable.errors import ErasableError, Problems, RowIdError, listing
+from erasable.errors import ErasableError, NothingFoundError, Problems, RowIdError, listing
 from erasable.memory import Memory, Selection, keys_folder
 from erasable.models._columns import selectors
 from erasable.models._level import Reach, reach_of, reach_of_everything
@@ -58,25 +58,25 @@ def reach_of_request(model: MemoryModel, request: Request, digest: str) -> Reach
 
 
 def _refuse_unknown(memory: Memory, selection: Selection) -> None:
+    is_found = selection.ids or selection.already_forgotten
+    kind = RowIdError if is_found else NothingFoundError
     problems = Problems("audit()")
     live_or_gone = "of rows that are live or were forgotten, but got unknown ones"
-    problems.note_items(selection.unknown_ids, f"Expected ids {live_or_gone}", kind=RowIdError)
-    problems.note_items(
-        selection.unknown_groups, f"Expected groups {live_or_gone}", kind=RowIdError
-    )
+    problems.note_items(selection.unknown_ids, f"Expected ids {live_or_gone}", kind=kind)
+    problems.note_items(selection.unknown_groups, f"Expected groups {live_or_gone}", kind=kind)
     problems.note_items(
         selection.unknown_classes,
         "Expected classes with rows, but got others",
         remedy="A class that was forgotten leaves no mark to know it by.",
-        kind=RowIdError,
+        kind=kind,
     )
     missing = memory.tombstones.marks.missing_keys
     if problems and missing:
         problems.note(
             f"What was forgotten under keys that are not in {keys_folder()} cannot be recognised: "
             f"{listing(missing)}.",
-            kind=RowIdError,
+            kind=kind,
         )
     if problems:
-        problems.note("Pass missing_ok=True to audit the rest.", kind=RowIdError)
+        problems.note("Pass missing_ok=True to audit the rest.", kind=kind)
     problems.raise_if_any()
