@@ -14,8 +14,8 @@ from erasable.errors import RowIdError
 from erasable.fusion import RowsReduction
 from erasable.memory import GaussianView, Memory, encode_key
 from erasable.memory import _gaussian as gaussian
-from erasable.models import _base
-from erasable.store import EmbeddingCache
+from erasable.models import _base, _memory_model
+from erasable.store import EmbeddingCache, Receipt
 from models.toys import blobs, names
 
 
@@ -265,6 +265,23 @@ def test_nothing_of_a_row_stays_in_a_cache_if_it_is_forgotten_while_it_is_embedd
     model.encoder_.register_forward_pre_hook(lambda *_: [in_a_thread(c) for c in calls] and None)
     model.embed(images, ids=names(8))
     assert cache.held([encode_key(name).encode() for name in names(8)]) == 7
+
+
+def test_a_save_that_another_thread_begins_in_a_forget_returns_its_receipt(monkeypatch, tmp_path):
+    model = SPMClassifier("identity").remember(*blobs(6), ids=names(6))
+    saves, returned = [], []
+
+    def made(**fields):
+        save = threading.Thread(target=lambda: returned.extend(model.save(tmp_path / "model")))
+        saves.append(save)
+        save.start()
+        save.join(0.5)  # the row is forgotten, so the save must wait until the receipt is kept
+        return Receipt(**fields)
+
+    monkeypatch.setattr(_memory_model, "Receipt", made)
+    receipt = model.forget(ids=names(1))
+    saves[0].join()
+    assert returned == [replace(receipt, saved=True)]
 
 
 def test_an_answer_keeps_its_state_while_another_thread_forgets(monkeypatch):

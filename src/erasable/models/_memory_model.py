@@ -270,24 +270,23 @@ class MemoryModel(NetworkModel):
             with self.memory_.live.lock.writing():
                 done = self.memory_.drop(selection, tombstone)
                 self._prune()
-        receipt = Receipt(
-            request_id=request_id or uuid.uuid4().hex,
-            time=tombstone.time,
-            outcome=_outcome(selection),
-            rows=len(done.ids),
-            already_forgotten=selection.already_forgotten,
-            unknown=selection.unknown,
-            level=reach.level,
-            basis=reach.basis,
-            digest_before=done.digest_before,
-            digest_after=done.digest_after,
-            weights_digest=digest,
-            model=type(self).__name__,
-            library_version=__version__,
-            input_kind=_takes(self.input_shape_, getattr(self, "input_kind_", None)),
-            notes=(*reach.reasons, *self._what_exact_leaves_open(reach.level)),
-        )
-        with _NOTING:
+            receipt = Receipt(
+                request_id=request_id or uuid.uuid4().hex,
+                time=tombstone.time,
+                outcome=_outcome(selection),
+                rows=len(done.ids),
+                already_forgotten=selection.already_forgotten,
+                unknown=selection.unknown,
+                level=reach.level,
+                basis=reach.basis,
+                digest_before=done.digest_before,
+                digest_after=done.digest_after,
+                weights_digest=digest,
+                model=type(self).__name__,
+                library_version=__version__,
+                input_kind=_takes(self.input_shape_, getattr(self, "input_kind_", None)),
+                notes=(*reach.reasons, *self._what_exact_leaves_open(reach.level)),
+            )
             self.receipts_ = (*self.receipts_, receipt)
         return receipt
 
