@@ -10,7 +10,7 @@ from torch import nn
 
 from erasable import SPMClassifier, load
 from erasable.errors import ErasableError, RowIdError, StateError, StoreError
-from erasable.store import Ledger, ModelDirectory
+from erasable.store import Change, Ledger, ModelDirectory, RowsFile
 from models.toys import TINY, blobs, fitted, forget_keys, names, own_network, remembering, state
 
 QUERIES = blobs(7, seed=11)[0]
@@ -236,6 +236,27 @@ def test_a_model_saved_to_two_places_is_kept_apart(tmp_path):
 
 
 # -- other processes ------------------------------------------------------------------------------
+
+
+def test_a_save_that_failed_leaves_the_weights_of_one_that_came_after(path, monkeypatch):
+    fitted().save(path / "first")
+    one, two = load(path / "first"), load(path / "first")
+    write, undo, saves = RowsFile.write, Change.undo, iter([two.save])
+
+    def failing(self, *args, **options):
+        monkeypatch.setattr(RowsFile, "write", write)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    def late(self):
+        for save in saves:
+            save(path / "new")
+        undo(self)
+
+    monkeypatch.setattr(RowsFile, "write", failing)
+    monkeypatch.setattr(Change, "undo", late)
+    with pytest.raises(StoreError):
+        one.save(path / "new")
+    assert load(path / "new").weights_digest == two.weights_digest
 
 
 def test_a_stale_process_cannot_undo_a_forget(path):

@@ -139,8 +139,17 @@ class ModelDirectory:
             write_atomically(path, format_tensors(plain))
 
     def discard_weights(self, digest: str) -> None:
-        """Remove weights that were written for a save that failed."""
-        with contextlib.suppress(OSError):
+        """Remove weights that were written for a save that failed.
+
+        They stay if another process is writing, or has saved a model with the same weights since:
+        then `tidy` removes them if nothing names them.
+        """
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            if self.file.is_file():
+                db = stack.enter_context(transaction(self.file, "write", timeout=0))
+                head = self.head_of(RowsFile(db, self.file))
+                if head is not None and head.weights == digest:
+                    return
             self._weights(digest).unlink(missing_ok=True)
 
     def size_of_weights(self, digest: str) -> int:
