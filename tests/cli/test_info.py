@@ -44,7 +44,7 @@ def test_rows_of_a_group_are_listed_with_their_levels(model):
 
 def test_what_remains_is_told_with_how_to_remove_it(model):
     text = call(model, "--id", "later")
-    assert "1 rows\nlevel of forgetting them: exact (recorded)" in text
+    assert "1 row\nlevel of forgetting them: exact (recorded)" in text
     assert "to remove it: 'erasable tombstones drop'" in text
     assert "what the weights learnt" not in text
     assert "what the weights learnt" in call(model, "--id", names(1)[0])

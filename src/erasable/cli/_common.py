@@ -157,6 +157,11 @@ def say(message: str) -> None:
     print(printable(message), file=sys.stderr)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def load_classifier(path: Path) -> Any:
     """Return the classifier in a directory.
 

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve, say
+from erasable.cli._common import (
+    AsJson,
+    Classes,
+    Groups,
+    Ids,
+    ModelPath,
+    counted,
+    emit,
+    resolve,
+    say,
+)
 from erasable.cli._terminal import Status
 from erasable.errors import ArgumentError
 
@@ -58,7 +68,7 @@ def forget(
         chosen = resolve(classifier.memory, ids=ids, groups=groups, classes=classes)
         plan = classifier.forget(**chosen, missing_ok=missing_ok, dry_run=True, near=near)
         level = "no level" if plan.level is None else f"level {plan.level} ({plan.basis})"
-        lines = [f"would forget {plan.rows} rows; {level}; nothing was changed"]
+        lines = [f"would forget {counted(plan.rows, 'row')}; {level}; nothing was changed"]
         lines += plan.reasons
         lines += [f"class {label!r} would be empty" for label in plan.emptied]
         lines += [f"class {k!r}: prototype would move by {v:.2%}" for k, v in plan.drift]
@@ -88,7 +98,8 @@ def forget(
 
 def _near(copies: "tuple[NearCopy, ...]") -> list[str]:
     """Say which rows stay although they are near to rows of the request."""
-    lines = [f"{len(copies)} rows are near to these and would stay:"]
+    are = "is" if len(copies) == 1 else "are"
+    lines = [f"{counted(len(copies), 'row')} {are} near to these and would stay:"]
     for copy in copies[:_SHOWN]:
         relative = "–" if copy.relative is None else f"{copy.relative:.3%}"
         lines.append(f"  {copy.distance:.5f}  {relative:>8}  {copy.id}  (near to {copy.of})")

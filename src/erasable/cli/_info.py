@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, emit, resolve
+from erasable.cli._common import AsJson, Classes, Groups, Ids, ModelPath, counted, emit, resolve
 from erasable.cli._terminal import Status
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _tell_of_rows(model: Any, named: dict[str, Any], as_json: bool) -> None:
 
     found = holding(model, **named)
     level = "none" if found.level is None else f"{found.level} ({found.basis})"
-    lines = [f"{len(found.rows)} rows"]
+    lines = [counted(len(found.rows), "row")]
     if found.rows or found.forgotten:
         lines += [f"level of forgetting them: {level}"]
     lines += [f"  because {reason}" for reason in found.reasons]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, emit, say
+from erasable.cli._common import AsJson, counted, emit, say
 
 if TYPE_CHECKING:
     from erasable.memory import KeyFile
@@ -71,7 +71,7 @@ def export(
     done = export_keys(out)
     models = len(done.ledgers)
     lines = [
-        f"{_count(len(done.keys), 'key')} and {_count(models, 'ledger')} of models in {out}",
+        f"{counted(len(done.keys), 'key')} and {counted(models, 'ledger')} of models in {out}",
         "This file is secret: with it anybody can guess who was forgotten.",
     ]
     emit(asdict(done), as_json=as_json, lines=lines)
@@ -96,8 +96,8 @@ def import_(
 
     done = import_keys(archive)
     lines = [
-        f"{_count(len(done.keys), 'new key')}, {len(done.there)} here already",
-        f"{_count(len(done.ledgers), 'new ledger')} of models, {len(done.kept)} here already",
+        f"{counted(len(done.keys), 'new key')}, {len(done.there)} here already",
+        f"{counted(len(done.ledgers), 'new ledger')} of models, {len(done.kept)} here already",
         f"active key: {done.active}",
     ]
     emit(asdict(done), as_json=as_json, lines=lines)
@@ -118,7 +118,7 @@ def rotate(as_json: AsJson = False) -> None:
 
     key_id = keyring.rotate()
     older = len(keyring.files()) - 1
-    lines = [f"active key: {key_id}", f"{_count(older, 'older key')} kept in {keys_folder()}"]
+    lines = [f"active key: {key_id}", f"{counted(older, 'older key')} kept in {keys_folder()}"]
     if older:
         lines.append("Older marks need them. Back up the folder: erasable keys export FILE")
     emit({"active": key_id, "older": older}, as_json=as_json, lines=lines)
@@ -134,16 +134,12 @@ def _shown(file: "KeyFile") -> dict[str, Any]:
 
 
 def _warnings(files: "list[KeyFile]") -> list[str]:
-    from erasable.memory import is_open, keyring, keys_folder
+    from erasable.memory import is_open, key_path, keyring, keys_folder
 
     folder = keys_folder()
     opened = [folder] if folder.exists() and is_open(folder) else []
-    opened += [path for f in files if is_open(path := folder / f"{f.id}.key")]
+    opened += [path for f in files if is_open(path := key_path(f.id))]
     readable = [f"others than the owner can read {path}; run chmod go= on it" for path in opened]
     damaged = [f"{f.id}.key does not hold the key of its name" for f in files if not f.is_sound]
     lost = ["the file 'active' names no key that is there; run erasable keys rotate"]
     return [*readable, *damaged, *(lost if keyring.is_active_lost else [])]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from erasable.cli._common import AsJson, ModelPath, emit
+from erasable.cli._common import AsJson, ModelPath, counted, emit
 from erasable.errors import ArgumentError
 
 tombstones_app = typer.Typer(
@@ -41,12 +41,14 @@ def list_tombstones(model: ModelPath, as_json: AsJson = False) -> None:
     from erasable.models import load
 
     entries = load(model).memory.tombstones.entries()
-    lines = [f"{_count(len(entries))} in {model}"]
+    lines = [f"{counted(len(entries), 'tombstone')} in {model}"]
     for entry, number in Counter(entries).items():
         is_here = keyring.get(entry.key_id) is not None
         level = f"level {entry.level or 'unknown'}"
         key = f"key {entry.key_id}{'' if is_here else ', which is not on this host'}"
-        lines.append(f"  {_count(number):>18}  {entry.time or 'time unknown'}  {level}  {key}")
+        lines.append(
+            f"  {counted(number, 'tombstone'):>18}  {entry.time or 'time unknown'}  {level}  {key}"
+        )
     emit({"tombstones": [asdict(entry) for entry in entries]}, as_json=as_json, lines=lines)
 
 
@@ -111,12 +113,14 @@ def _drop(model: Path, before: datetime | None, *, dry_run: bool, as_json: bool)
         dropped, left = change(model, drop).result
     undated = sum(entry.time is None for entry in left)
     what = "would be dropped; nothing was changed" if dry_run else "dropped"
-    lines = [f"{_count(dropped)} {what}; {len(left)} left"]
+    lines = [f"{counted(dropped, 'tombstone')} {what}; {len(left)} left"]
     if dropped:
         may = "could then" if dry_run else "can now"
         lines.append(f"Rows that they refused {may} be stored again, without a word.")
     if undated:
-        lines.append(f"Of {_count(undated)} no time is known: they go only with 'drop --all'.")
+        lines.append(
+            f"Of {counted(undated, 'tombstone')} no time is known: they go only with 'drop --all'."
+        )
     document = {"dropped": dropped, "left": len(left), "undated": undated, "dry_run": dry_run}
     emit(document, as_json=as_json, lines=lines)
 
@@ -129,7 +133,3 @@ def _time(text: str) -> datetime:
             f"Expected --before as a date or time, such as 2026-01-31, but got {text!r}."
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def _count(number: int) -> str:
-    return f"{number} tombstone" if number == 1 else f"{number} tombstones"

@@ -81,7 +81,7 @@ class Keyring:
     def get(self, key_id: str) -> bytes | None:
         """Return a key, or None if neither the process nor the folder has it."""
         if key_id not in self._known:
-            path = _path(key_id)
+            path = key_path(key_id)
             key = read_key(path) if is_key_id(key_id) else None
             if key is None:
                 return None
@@ -95,7 +95,7 @@ class Keyring:
         Raises:
             StoreError: If nobody has the key, or its place in the folder is taken.
         """
-        key, path = self.get(key_id), _path(key_id)
+        key, path = self.get(key_id), key_path(key_id)
         if key is None:
             raise StoreError(f"Expected the key {key_id} in {path.parent}, but it is not there.")
         if not path.exists():
@@ -230,7 +230,8 @@ def _key_files() -> list[Path]:
     return sorted(path for path in keys_folder().glob("*.key") if is_key_id(path.stem))
 
 
-def _path(key_id: str) -> Path:
+def key_path(key_id: str) -> Path:
+    """Return where a key lies, or would."""
     return keys_folder() / f"{key_id}.key"
 
 

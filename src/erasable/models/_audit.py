@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +18,7 @@ from erasable.memory import (
     check_rows,
     compare_memories,
     copy_with_kept,
+    utc_now,
 )
 from erasable.models._audit_answers import Answering, Answers, Compared
 from erasable.models._audit_disk import compare_saved, describe_copies
@@ -29,7 +29,7 @@ from erasable.models._canonical import canonical_digest
 from erasable.models._level import Reach
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._memory_model import MemoryModel
-from erasable.models._provenance import ATTRIBUTE
+from erasable.models._stateless import RECORD
 from erasable.typing import Float32s
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class _Work:
         return found
 
     def _weights(self) -> Difference | None:
-        found = getattr(self.model.network_, ATTRIBUTE, None)
+        found = getattr(self.model.network_, RECORD, None)
         if found is None or found[0] == self.digest:
             return None
         return Difference("weights", "digest", self.digest, found[0], "in their training record")
@@ -235,7 +235,7 @@ def _report(work: _Work, reach: Reach, start: float) -> Audit:
         digests = [canonical_digest(model, memory, work.digest) for memory in memories]
     return Audit(
         format=FORMAT,
-        time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        time=utc_now(),
         verdict=_verdict(work, reach),
         level=reach.level,
         basis=reach.basis,

@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from erasable.memory import Difference, LiveRows, Memory, Readable, Selection
 
 
@@ -55,3 +57,10 @@ class Answers(ABC):
 
 Answering = Callable[[Memory, Selection], Answers]
 """Return the answers to compare, given the memory and the rows that are to leave it."""
+
+
+def spread(places: list[int], count: int) -> list[int]:
+    """Return as many of some places, evenly spaced and in order; all of them if there are fewer."""
+    if len(places) <= count:
+        return places
+    return [places[i] for i in np.linspace(0, len(places) - 1, count).astype(int).tolist()]

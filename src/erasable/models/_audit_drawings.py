@@ -19,7 +19,7 @@ from erasable.memory import (
     first_unequal,
     kept,
 )
-from erasable.models._audit_answers import Answers, Compared
+from erasable.models._audit_answers import Answers, Compared, spread
 from erasable.models._class_numbers import ClassNumbers
 from erasable.typing import Label
 from erasable.weights import load_weights, weights_of
@@ -77,10 +77,10 @@ class Drawings(Answers):
         is_gone[memory.positions(selection.ids)] = True
         leaving = set(table.slots[is_gone].tolist())
         staying = set(table.slots[~is_gone].tolist())
-        losing = _spread([s for s in sums.order.tolist() if s in leaving & staying], _CLASSES // 2)
+        losing = spread([s for s in sums.order.tolist() if s in leaving & staying], _CLASSES // 2)
         others = [s for s in sums.order.tolist() if s in staying - set(losing)]
-        chosen = [*losing, *_spread(others, _CLASSES - len(losing))]
-        emptied = _spread([s for s in sums.order.tolist() if s in leaving - staying], _EMPTIED)
+        chosen = [*losing, *spread(others, _CLASSES - len(losing))]
+        emptied = spread([s for s in sums.order.tolist() if s in leaving - staying], _EMPTIED)
         classes, gone = ([sums.label_at(slot) for slot in slots] for slots in (chosen, emptied))
         return cls(model, classes, gone, model.numbers_)
 
@@ -146,12 +146,6 @@ class Drawings(Answers):
         load_weights(anew.network_.to(model.network_.device), weights_of(model.network_))
         anew.memory_ = rows  # type: ignore[assignment]  # to read, rows are enough
         return anew
-
-
-def _spread(slots: list[int], count: int) -> list[int]:
-    if len(slots) <= count:
-        return slots
-    return [slots[i] for i in np.linspace(0, len(slots) - 1, count).astype(int).tolist()]
 
 
 def _asked(classes: list[Label]) -> list[Label]:

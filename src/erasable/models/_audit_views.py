@@ -23,7 +23,7 @@ from erasable.memory import (
     compare_rows,
     kept,
 )
-from erasable.models._audit_answers import Answers, Compared
+from erasable.models._audit_answers import Answers, Compared, spread
 from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._reader import Reader
 from erasable.models._relational import GraphRows
@@ -122,15 +122,9 @@ def stored_queries(memory: Memory, selection: Selection) -> Tensor:
     gone = set(selection.ids)
     named = [place for place in order if memory.table.infos[place].id in gone]
     others = [place for place in order if memory.table.infos[place].id not in gone]
-    chosen = _spread(named, _PROBES // 2)
-    chosen += _spread(others, _PROBES - len(chosen))
+    chosen = spread(named, _PROBES // 2)
+    chosen += spread(others, _PROBES - len(chosen))
     return torch.from_numpy(memory.table.embeddings[chosen])
-
-
-def _spread(places: list[int], count: int) -> list[int]:
-    if len(places) <= count:
-        return places
-    return [places[i] for i in np.linspace(0, len(places) - 1, count).astype(int).tolist()]
 
 
 def compare_kept(mine: LiveRows, anew: LiveRows, compared: Compared) -> Difference | None:

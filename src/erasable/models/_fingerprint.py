@@ -46,12 +46,7 @@ def fingerprint(network: nn.Module, *, has_code: bool = True) -> str:
     Raises:
         UnreadableError: If it holds something whose state cannot be read.
     """
-    reader = _Reader(network, has_code=has_code)
-    try:
-        reader.module(network)
-    except RecursionError:
-        raise UnreadableError("values nested too deeply to be read") from None
-    return reader.digest.hexdigest()
+    return _read(network, has_code=has_code).digest.hexdigest()
 
 
 def held_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -60,12 +55,17 @@ def held_tensors(network: nn.Module) -> dict[str, Tensor]:
     Raises:
         UnreadableError: If it holds something whose state cannot be read.
     """
-    reader = _Reader(network, has_code=False)
+    found = _read(network, has_code=False).tensors
+    return {f"hidden tensor {place}": one for place, one in enumerate(found)}
+
+
+def _read(network: nn.Module, *, has_code: bool) -> "_Reader":
+    reader = _Reader(network, has_code=has_code)
     try:
         reader.module(network)
     except RecursionError:
         raise UnreadableError("values nested too deeply to be read") from None
-    return {f"hidden tensor {place}": one for place, one in enumerate(reader.tensors)}
+    return reader
 
 
 @final

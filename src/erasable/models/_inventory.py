@@ -11,7 +11,7 @@ from enum import StrEnum
 from sklearn.base import BaseEstimator
 from torch import nn
 
-from erasable.models._provenance import ATTRIBUTE
+from erasable.models._stateless import RECORD
 
 
 class Part(StrEnum):
@@ -182,7 +182,7 @@ SAVED_HISTORY = {
 
 def part_of(owner: object, attribute: str) -> Part | None:
     """Tell what a field of an object is part of; None if nobody has declared it."""
-    if isinstance(owner, nn.Module) and attribute != ATTRIBUTE:
+    if isinstance(owner, nn.Module) and attribute != RECORD:
         return Part.STATE
     if isinstance(owner, BaseEstimator) and attribute in owner.get_params(deep=False):
         return Part.STATE

@@ -31,9 +31,6 @@ from erasable.training import produced_here
 from erasable.typing import Group, Label, RowId
 from erasable.weights import weights_digest, weights_of
 
-ATTRIBUTE = RECORD
-
-
 KINDS = frozenset({ID, CONTENT, GROUP, CLASS})
 """Everything that a training record keeps of a row."""
 
@@ -157,12 +154,12 @@ def record_rows(
 
 def attach(network: nn.Module, provenance: Provenance) -> None:
     """Tie a record to a network, to the weights it has now, and to all else that it holds."""
-    setattr(network, ATTRIBUTE, (weights_digest(network), provenance, _rest_of(network)))
+    setattr(network, RECORD, (weights_digest(network), provenance, _rest_of(network)))
 
 
 def recorded(network: nn.Module) -> Provenance | None:
     """Return the record that is tied to a network, whether or not it still holds."""
-    found = getattr(network, ATTRIBUTE, None)
+    found = getattr(network, RECORD, None)
     record: Provenance | None = None if found is None else found[1]
     return record
 
@@ -181,7 +178,7 @@ def provenance_of(network: nn.Module, *, digest: str | None = None) -> Provenanc
     around = surroundings()
     if around:
         return _unknown(around[0])
-    found = getattr(network, ATTRIBUTE, None)
+    found = getattr(network, RECORD, None)
     odd = next(unknown_parts(network), None)
     if found is None and weights_of(network):
         return UNKNOWN
@@ -254,7 +251,7 @@ def declare(network: nn.Module, source: str, *, overlap: bool = False) -> nn.Mod
     if not isinstance(source, str) or not source.strip():
         raise ArgumentError(f"Expected the name of a source, but got {source!r}.")
     tensors = {**_hidden_in(network), **_tensors_of(network)}
-    records = [getattr(module, ATTRIBUTE, None) for module in network.modules()]
+    records = [getattr(module, RECORD, None) for module in network.modules()]
     known = [one for record in records if record for one in record[1].sources]
     recorded = {one.name: one for one in known if one.basis == "recorded"}
     if overlap:

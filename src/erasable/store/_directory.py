@@ -17,7 +17,7 @@ from safetensors.torch import save as format_tensors
 from torch import Tensor
 
 from erasable.errors import StoreError
-from erasable.files import read_part, sync_folder, write_atomically, writing_to
+from erasable.files import parse_json, read_part, sync_folder, write_atomically, writing_to
 from erasable.store import _format_1
 from erasable.store._rows_file import RowsFile, sweep
 from erasable.store._saved import Head, Saved, no_model
@@ -220,8 +220,8 @@ class ModelDirectory:
         """Whether a generator of ours is laid out here, not somebody's pipeline."""
         try:
             data = read_part(self.path / "model_index.json", limit=_LARGEST_INDEX, noun="an index")
-            return bool(json.loads(data)["unet"][0] == "erasable.diffusion")
-        except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+            return bool(parse_json(data)["unet"][0] == "erasable.diffusion")
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
             return False
 
     # -- tidying ---------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -12,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from erasable.errors import ArgumentError, StoreError, listing
-from erasable.files import sync_folder, write_atomically
-from erasable.memory import fits, is_key_id, keyring, keys_folder, read_key
+from erasable.files import parse_json, sync_folder, write_atomically
+from erasable.memory import fits, is_key_id, key_path, keyring, keys_folder, read_key
+from erasable.store._ledger import IDENTITY, Ledger
 
 FORMAT = "erasable.keys.1"
 _WARNING = "SECRET: with this file anybody can guess who was forgotten. Keep it as you keep keys."
 _LARGEST = 2**28
-_IDENTITY = re.compile(r"[0-9a-f]{32}")
 _SQLITE = b"SQLite format 3\x00"
 
 
@@ -66,7 +65,7 @@ def export_keys(path: str | Path) -> Exported:
         StoreError: If there is no key, or the file is there already.
     """
     files = keyring.files()
-    read = {file.id: read_key(_key_path(file.id)) for file in files}
+    read = {file.id: read_key(key_path(file.id)) for file in files}
     keys = {key_id: key.hex() for key_id, key in read.items() if key is not None}
     if not keys:
         raise StoreError(f"Expected keys in {keys_folder()}, but there are none to export.")
@@ -104,19 +103,19 @@ def import_keys(path: str | Path) -> Imported:
             f"Expected room for the keys {listing(taken)} in {keys_folder()}, but other files have "
             "their names. Move those away first. Nothing was imported."
         )
-    there = [key_id for key_id in keys if _key_path(key_id).exists()]
+    there = [key_id for key_id in keys if key_path(key_id).exists()]
     before = _active()
     if before is not None and not keyring.names_active:
         keyring.activate(before)  # before a new key comes first by name
     for key_id, key in keys.items():
         if key_id not in there:
-            _write_secret(_key_path(key_id), key)
+            _write_secret(key_path(key_id), key)
     if not keyring.names_active or keyring.is_active_lost:
         keyring.activate(before or active or next(iter(keys)))
-    kept = [name for name in ledgers if _ledger_path(name).exists()]
+    kept = [name for name in ledgers if Ledger(name).path.exists()]
     for name, content in ledgers.items():
         if name not in kept:
-            _write_secret(_ledger_path(name), content)
+            _write_secret(Ledger(name).path, content)
     new = tuple(key_id for key_id in keys if key_id not in there)
     fresh = tuple(name for name in ledgers if name not in kept)
     return Imported(new, tuple(there), fresh, tuple(kept), _active())
@@ -129,16 +128,16 @@ def _read(path: Path) -> tuple[dict[str, bytes], dict[str, bytes], str | None]:
     if path.stat().st_size > _LARGEST:
         raise _no_archive(path, f"it has more than {_LARGEST >> 20} MB")
     try:
-        found = json.loads(path.read_bytes())
+        found = parse_json(path.read_bytes())
         if found["format"] != FORMAT:
             raise ValueError("its format is another")
         keys = {_name(key_id, is_key_id): bytes.fromhex(k) for key_id, k in found["keys"].items()}
         ledgers = {
-            _name(name, _IDENTITY.fullmatch): base64.b64decode(text, validate=True)
+            _name(name, IDENTITY.fullmatch): base64.b64decode(text, validate=True)
             for name, text in found["ledgers"].items()
         }
         active = None if found["active"] is None else _name(found["active"], keys.__contains__)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _no_archive(path, str(error)) from None
     if not keys:
         raise _no_archive(path, "it holds no key")
@@ -170,7 +169,7 @@ def _active() -> str | None:
 
 
 def _is_taken(key_id: str) -> bool:
-    path = _key_path(key_id)
+    path = key_path(key_id)
     return (path.exists() or path.is_symlink()) and read_key(path) is None
 
 
@@ -211,12 +210,4 @@ def _snapshot(path: Path) -> bytes | None:
 
 def _ledgers() -> list[Path]:
     found = sorted((keys_folder() / "models").glob("*.sqlite"))
-    return [path for path in found if _IDENTITY.fullmatch(path.stem) and path.is_file()]
-
-
-def _key_path(key_id: str) -> Path:
-    return keys_folder() / f"{key_id}.key"
-
-
-def _ledger_path(identity: str) -> Path:
-    return keys_folder() / "models" / f"{identity}.sqlite"
+    return [path for path in found if IDENTITY.fullmatch(path.stem) and path.is_file()]

@@ -13,6 +13,7 @@ from erasable.memory import Marks, keys_folder
 from erasable.store._sqlite import Schema, is_empty, transaction
 from erasable.store._tables import MARK_COLUMNS, mark_rows, read_marks, replace_rows
 
+IDENTITY = re.compile(r"[0-9a-f]{32}")
 SCHEMA = Schema(
     "the ledger of a model",
     0x6572676C,  # "ergl"
@@ -94,7 +95,7 @@ class Ledger:
     """
 
     def __init__(self, identity: str) -> None:
-        if not re.fullmatch(r"[0-9a-f]{32}", identity):  # it names a file
+        if not IDENTITY.fullmatch(identity):  # it names a file
             raise StoreError(f"Expected the identity of a model, but got {identity!r}.")
         self.path = keys_folder() / "models" / f"{identity}.sqlite"
 

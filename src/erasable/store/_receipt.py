@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from erasable.errors import StoreError
+from erasable.files import parse_json
 from erasable.terminal import printable
 
 Level = Literal["exact", "certified", "memory"]
@@ -88,11 +89,11 @@ class Receipt:
             StoreError: If the text is not a receipt of this format, exactly as `to_json` wrote it.
         """
         try:
-            values = json.loads(text)
+            values = parse_json(text)
             if values["format"] != FORMAT or set(values) != {field.name for field in fields(cls)}:
                 raise ValueError(f"format {values['format']!r}")
             receipt = cls(**{**values, "notes": tuple(values["notes"])})
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"Expected a receipt in the format {FORMAT!r}, but: {error}."
             ) from None

@@ -1,6 +1,5 @@
 """A model as it lies in a file: what is read of it, and what is written."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from erasable.errors import ArgumentError, StateError, StoreError
+from erasable.files import parse_json
 from erasable.memory import Grid, Marks, Memory, Record, as_group, as_id, decode_key
 from erasable.store._copies import Copy
 from erasable.store._seal import seal
@@ -92,7 +92,7 @@ class Saved:
     doubts: tuple[str, ...] = ()
 
 
-UNREADABLE = (ArgumentError, ValueError, TypeError, OverflowError, RecursionError, KeyError)
+UNREADABLE = (ArgumentError, ValueError, TypeError, OverflowError, KeyError)
 """What reading rows raises that are not rows."""
 
 
@@ -145,6 +145,6 @@ def changed(folder: Path) -> ModelChangedError:
 
 
 def _record(row: Any) -> Record:
-    groups = tuple(as_group(decode_key(key)) for key in json.loads(row["groups"]))
+    groups = tuple(as_group(decode_key(key)) for key in parse_json(row["groups"]))
     row_id, label = as_id(decode_key(row["id"])), decode_key(row["label"])
     return Record(row_id, label, groups, row["content"], row["serial"])
