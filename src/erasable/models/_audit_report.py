@@ -11,8 +11,10 @@ from erasable.store import Basis, Level
 FORMAT = "erasable.audit.2"
 
 LIMITS = (
-    "copies of the model or of the rows that it does not know of, such as backups and logs",
+    "older copies of the model, and copies of the rows, that it does not know of: backups, "
+    "exports, logs",
     "rows under other ids whose input is not the same: see find",
+    "rows that were forgotten under keys that are not on this host",
 )
 """What no audit can see."""
 
