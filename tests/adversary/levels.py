@@ -249,3 +249,33 @@ def _forget_keys_of_the_process() -> None:
 
     keyring._known.clear()
     keyring._active = None
+
+
+@attempt(
+    "Train on the class True, forget its rows by id, remember one later row, forget the classes 1 "
+    "and True, of which 1 is not there",
+    before="exact, exact_verified",
+    now="memory, memory_verified",
+)
+def forget_a_class_beside_one_that_equals_it(folder: Path) -> str:
+    labels = [True if row % 2 else "b" for row in IDS]
+    model = SPMClassifier(epochs=1, random_state=0).fit(X, labels, ids=IDS, groups=GROUPS)
+    model.forget(ids=IDS[1::2])
+    model.remember(X[:1] + 5, [True], ids=["later"], groups=[None])
+    asked: dict[str, Any] = {"classes": [1, True], "missing_ok": True}
+    report = audit(model, **asked, simulate=True)
+
+    return f"{model.forget(**asked).level}, {report.verdict}"
+
+
+@attempt(
+    "Train without groups, forget a later row and, in the same request, a group that the memory "
+    "does not have",
+    before="exact",
+    now="memory",
+)
+def forget_a_later_row_and_a_group_that_nobody_named(folder: Path) -> str:
+    model = SPMClassifier(epochs=1, random_state=0).fit(X, Y, ids=IDS)
+    later(model)
+
+    return str(model.forget(ids=["later-0"], groups=["u3"], missing_ok=True).level)

@@ -7,7 +7,7 @@ what another would not.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from erasable.memory import CLASS, GROUP, ID, Memory, Selection, Tombstone
+from erasable.memory import CLASS, GROUP, ID, Memory, Selection, Tombstone, encode_key
 from erasable.models._provenance import Provenance, Source
 from erasable.store import Basis, Level
 from erasable.typing import RowId
@@ -63,6 +63,11 @@ def reach_of(known: Provenance, memory: Memory, selection: Selection, *, digest:
     gone = list(_forgotten_before(known, memory, selection, told_for(known, digest)))
     if not suspects and not gone and not rows:
         return Reach(None, None)
+    suspects += [
+        (source, reason)
+        for source in known.sources
+        for reason in _may_have_seen_unknown_names(source, selection)
+    ]
     weak = [reason for level, reason in gone if level != "exact"]
     if not suspects and not weak:
         is_declared = any(source.basis == "declared" for source in known.sources)
@@ -97,7 +102,8 @@ def _may_have_seen_names(source: Source, selection: Selection) -> Iterator[str]:
     """Ask of groups and classes that have rows now: other rows of theirs may be gone."""
     gone = {*selection.unknown_groups, *selection.forgotten_groups}
     groups = [group for group in selection.groups if group not in gone]
-    classes = [label for label in selection.classes if label not in selection.unknown_classes]
+    unknown = {encode_key(label) for label in selection.unknown_classes}  # 1 and True are two
+    classes = [label for label in selection.classes if encode_key(label) not in unknown]
     for kind, count in (
         (GROUP, sum(map(source.may_hold_group, groups))),
         (CLASS, sum(map(source.may_hold_class, classes))),
@@ -118,6 +124,20 @@ def _saw_unknown_names(source: Source, selection: Selection) -> Iterator[str]:
         count = sum(source.holds(kind, name) for name in names)
         if count:
             yield f"{source.name}: the weights saw {count} that the memory does not have"
+
+
+def _may_have_seen_unknown_names(source: Source, selection: Selection) -> Iterator[str]:
+    """Ask whether names that are not in the memory may be of rows that nobody named."""
+    for kind, names, may_hold in (
+        (GROUP, selection.unknown_groups, source.may_hold_group),
+        (CLASS, selection.unknown_classes, source.may_hold_class),
+    ):
+        count = sum(may_hold(name) and not source.holds(kind, name) for name in names)
+        if count:
+            yield (
+                f"{source.name}: the weights may have seen rows of the {kind}, of which the memory "
+                "has none"
+            )
 
 
 def _forgotten_before(
