@@ -128,12 +128,11 @@ def _saw_unknown_names(source: Source, selection: Selection) -> Iterator[str]:
 
 def _may_have_seen_unknown_names(source: Source, selection: Selection) -> Iterator[str]:
     """Ask whether names that are not in the memory may be of rows that nobody named."""
-    for kind, names, may_hold in (
-        (GROUP, selection.unknown_groups, source.may_hold_group),
-        (CLASS, selection.unknown_classes, source.may_hold_class),
+    for kind, count in (
+        (GROUP, sum(map(source.may_hold_group, selection.unknown_groups))),
+        (CLASS, sum(map(source.may_hold_class, selection.unknown_classes))),
     ):
-        count = sum(may_hold(name) and not source.holds(kind, name) for name in names)
-        if count:
+        if count and not (source.can_tell and kind in source.covers):
             yield (
                 f"{source.name}: the weights may have seen rows of the {kind}, of which the memory "
                 "has none"
