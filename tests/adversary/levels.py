@@ -244,6 +244,23 @@ def ask_again_without_keys(folder: Path) -> str:
     return got
 
 
+@attempt(
+    "Forget a copy of a trained row, store another input under its id, forget that, ask for the id",
+    before="memory, then exact, exact_verified",
+    now="memory, then memory, memory_verified",
+)
+def ask_for_an_id_that_two_inputs_had(folder: Path) -> str:
+    model = trained()
+    model.forget(ids=[0])
+    model.remember(X[:1], Y[:1], ids=["x"], groups=[None], reinstate=True)
+    first = model.forget(ids=["x"]).level
+    model.remember(X[:1] + 9, Y[:1], ids=["x"], groups=[None], reinstate=True)
+    model.forget(ids=["x"])
+    again = model.forget(ids=["x"], missing_ok=True).level
+
+    return f"{first}, then {again}, {audit(model, ids=['x']).verdict}"
+
+
 def _forget_keys_of_the_process() -> None:
     from erasable.memory import keyring
 
