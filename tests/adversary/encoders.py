@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from torch import Tensor, nn
 
 from adversary.attempts import attempt, outcome
@@ -743,6 +744,29 @@ def choose_k_and_fit_again(folder: Path) -> str:
     model.tune(X[12:], Y[12:], ks=[1, 3, 5])
     model.fit(X, Y, ids=IDS)
     return level(model, IDS[20])
+
+
+@attempt(
+    "Choose k by rows, clone the estimator, remember the rows in the clone, and forget them",
+    before="exact",
+    now="memory",
+)
+def choose_k_and_clone(folder: Path) -> str:
+    model = KNNClassifier("identity", k=1).remember(X[:12], Y[:12], ids=IDS[:12])
+    cloned = clone(model.tune(X[12:], Y[12:], ks=[1, 3, 5]))
+    return level(cloned.remember(X[12:], Y[12:], ids=IDS[12:]), IDS[20])
+
+
+@attempt(
+    "Choose k over rows of which nobody said whose they are, remember a row of u3, forget u3",
+    before="exact",
+    now="memory",
+)
+def choose_k_over_rows_of_anybody(folder: Path) -> str:
+    model = KNNClassifier("identity", k=1).remember(X[:12], Y[:12], ids=IDS[:12])
+    model.tune(X[12:], Y[12:], ks=[1, 3, 5], ids=IDS[12:], groups=[None] * len(IDS[12:]))
+    model.remember(X[:1] + 9, Y[:1], ids=["later"], groups=["u3"])
+    return str(model.forget(groups=["u3"]).level)
 
 
 # -- around the encoder ----------------------------------------------------------------------------

@@ -267,8 +267,55 @@ def ask_again_without_keys(folder: Path) -> str:
     return got
 
 
+@attempt(
+    "Forget a copy of a trained row, store another input under its id, forget that, ask for the id",
+    before="memory, then exact, exact_verified",
+    now="memory, then memory, memory_verified",
+)
+def ask_for_an_id_that_two_inputs_had(folder: Path) -> str:
+    model = trained()
+    model.forget(ids=[0])
+    model.remember(X[:1], Y[:1], ids=["x"], groups=[None], reinstate=True)
+    first = model.forget(ids=["x"]).level
+    model.remember(X[:1] + 9, Y[:1], ids=["x"], groups=[None], reinstate=True)
+    model.forget(ids=["x"])
+    again = model.forget(ids=["x"], missing_ok=True).level
+
+    return f"{first}, then {again}, {audit(model, ids=['x']).verdict}"
+
+
 def _forget_keys_of_the_process() -> None:
     from erasable.memory import keyring
 
     keyring._known.clear()
     keyring._active = None
+
+
+@attempt(
+    "Train on the class True, forget its rows by id, remember one later row, forget the classes 1 "
+    "and True, of which 1 is not there",
+    before="exact, exact_verified",
+    now="memory, memory_verified",
+)
+def forget_a_class_beside_one_that_equals_it(folder: Path) -> str:
+    labels = [True if row % 2 else "b" for row in IDS]
+    model = SPMClassifier(epochs=1, random_state=0).fit(X, labels, ids=IDS, groups=GROUPS)
+    model.forget(ids=IDS[1::2])
+    model.remember(X[:1] + 5, [True], ids=["later"], groups=[None])
+    asked: dict[str, Any] = {"classes": [1, True], "missing_ok": True}
+    report = audit(model, **asked, simulate=True)
+
+    return f"{model.forget(**asked).level}, {report.verdict}"
+
+
+@attempt(
+    "Train without groups, forget a later row and, in the same request, a group that the memory "
+    "does not have",
+    before="exact",
+    now="memory",
+)
+def forget_a_later_row_and_a_group_that_nobody_named(folder: Path) -> str:
+    model = SPMClassifier(epochs=1, random_state=0).fit(X, Y, ids=IDS)
+    later(model)
+
+    return str(model.forget(ids=["later-0"], groups=["u3"], missing_ok=True).level)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import logging
 import multiprocessing
 import os
 import shutil
@@ -15,8 +16,10 @@ import numpy as np
 
 from adversary.attempts import attempt
 from erasable import SPMClassifier, load
-from erasable.errors import ErasableError
+from erasable.errors import ErasableError, StoreError
 from erasable.memory import keyring, keys_folder
+from erasable.models import change
+from erasable.store import Change, Ledger
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 4)).astype(np.float32)
@@ -663,3 +666,135 @@ def forget_beside_others_who_save(folder: Path) -> str:
         is_over.set()
         for writer in writers:
             writer.join()
+
+
+# -- the ledger beside the keys ----------------------------------------------------------------
+
+
+def ledger_of(path: Path) -> Path:
+    return keys_folder() / "models" / f"{load(path).places_[path].identity}.sqlite"
+
+
+@contextlib.contextmanager
+def failing(owner: type, name: str) -> Iterator[None]:
+    """Let a method do its work and fail after that, as where a disk is full."""
+    method = getattr(owner, name)
+
+    def fail(*given: Any, **named: Any) -> None:
+        if name != "settle":
+            method(*given, **named)
+        raise StoreError("The disk is full.")
+
+    setattr(owner, name, fail)
+    try:
+        yield
+    finally:
+        setattr(owner, name, method)
+
+
+@attempt(
+    "Forget a row while the ledger cannot be written to at the end, let the next save fail, put an "
+    "older copy back",
+    before="live",
+    now="refused",
+)
+def lose_an_intent_that_was_committed(folder: Path) -> str:
+    path = saved(folder)
+    shutil.copytree(path, folder / "older")
+    with failing(Ledger, "settle"):
+        change(path, lambda model: model.forget(ids=[3]))
+    with failing(Change, "write"), contextlib.suppress(StoreError):
+        change(path, lambda model: model.forget(ids=[4]))
+    put_back(folder / "older", path)
+
+    return told(lambda: live(path))
+
+
+@attempt(
+    "Put the ledger of another model in the place of a model's, and catch up as one is told to",
+    before="58 rows",
+    now="refused",
+)
+def catch_up_by_the_ledger_of_another_model(folder: Path) -> str:
+    path, other = saved(folder), saved(folder / "other")
+    forget(other, 3)
+    forget(other, 4)
+    shutil.copy(ledger_of(other), ledger_of(path))
+
+    return told(lambda: f"{len(load(path, replay=True).memory)} rows")
+
+
+@attempt(
+    "Put an older ledger back, load the model, put an older copy of the model back, too",
+    before="live, and nothing was said",
+    now="refused, and it was said",
+)
+def put_an_older_ledger_back(folder: Path) -> str:
+    path = saved(folder)
+    shutil.copytree(path, folder / "older")
+    shutil.copy(ledger_of(path), folder / "ledger")
+    forget(path, 3)
+    shutil.copy(folder / "ledger", ledger_of(path))
+    said = any("ledger" in doubt for doubt in load(path).doubts_)
+    put_back(folder / "older", path)
+
+    return f"{told(lambda: live(path))}, and {'it' if said else 'nothing'} was said"
+
+
+@attempt(
+    "Change a tombstone in the ledger, put an older copy back, and catch up",
+    before="live",
+    now="refused",
+)
+def change_a_tombstone_in_the_ledger(folder: Path) -> str:
+    path = saved(folder)
+    shutil.copytree(path, folder / "older")
+    forget(path, 3)
+    with contextlib.closing(sqlite3.connect(ledger_of(path), isolation_level=None)) as db:
+        db.execute("UPDATE tombstones SET mark = zeroblob(16)")
+    put_back(folder / "older", path)
+
+    return told(lambda: live(path, replay=True))
+
+
+@attempt(
+    "Forget a row, drop its tombstones, put an older copy back, read what is said, and catch up",
+    before="'0 rows were forgotten since', live, and nothing was said",
+    now="refused without a number, live, and it was said",
+)
+def catch_up_without_tombstones(folder: Path) -> str:
+    path = saved(folder)
+    shutil.copytree(path, folder / "older")
+    forget(path, 3)
+    change(path, lambda model: model.memory.drop_tombstones(before=None))
+    put_back(folder / "older", path)
+    try:
+        load(path)
+    except StoreError as error:
+        is_wrong = "0 rows were forgotten since" in str(error)
+    model = load(path, replay=True)
+    said = any("tombstones" in doubt.lower() for doubt in model.doubts_)
+    refusal = "'0 rows were forgotten since'" if is_wrong else "refused without a number"
+    there = "live" if 3 in model.memory else "gone"
+
+    return f"{refusal}, {there}, and {'it' if said else 'nothing'} was said"
+
+
+@attempt(
+    "Remove the ledger, forget a row without loading the model before, and read what is said",
+    before="nothing was said",
+    now="it was said",
+)
+def change_without_a_ledger(folder: Path) -> str:
+    path, lines = saved(folder), []
+    ledger_of(path).unlink()
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    log = logging.getLogger("erasable")
+    log.addHandler(handler)
+    try:
+        change(path, lambda model: model.forget(ids=[3]))
+    finally:
+        log.removeHandler(handler)
+
+    return f"{'it' if any('no ledger' in line for line in lines) else 'nothing'} was said"

@@ -43,6 +43,7 @@ from erasable.memory._neighbours import ExactSearch, Neighbours, Search
 from erasable.memory._quantized import ProductCodes, QuantizedSearch
 from erasable.memory._select import Selection, when
 from erasable.memory._table import RowInfo
+from erasable.memory._tombstones import Tombstones
 from erasable.memory._twin import copy_with_kept, kept
 from erasable.memory._views import PrototypesView, Readable, RowsView
 
@@ -79,6 +80,7 @@ __all__ = [
     "SecondMoments",
     "Selection",
     "Tombstone",
+    "Tombstones",
     "as_group",
     "as_id",
     "as_label",

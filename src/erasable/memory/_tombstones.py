@@ -1,6 +1,6 @@
 """What a forgotten row leaves behind: marks that make it recognisable and nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from erasable.errors import ArgumentError, StateError, listing
@@ -14,6 +14,9 @@ from erasable.typing import Group, RowId, Units
 
 _GAP = "gap"
 """Kind of the one mark that says that marks of forgotten rows were taken out."""
+
+_EARLIER = "earlier"
+"""Kind of the mark of a live row's id, of which an earlier row was forgotten at some level."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,10 @@ class Tombstones:
     def bury(
         self, row_id: RowId, content: bytes | None, units: Units, tombstone: Tombstone
     ) -> None:
-        """Mark a row as forgotten."""
-        self.marks.add(ID, forms_of(row_id)[0], tombstone)
+        """Mark a row as forgotten; where an earlier row had its id, no better than that one."""
+        name = forms_of(row_id)[0]
+        self.marks.add(ID, name, self._joined(tombstone, self.marks.tombstone(_EARLIER, name)))
+        self.marks.discard(_EARLIER, name)
         for part in self._parts(content, units):
             self.marks.add(CONTENT, part, tombstone)
 
@@ -57,10 +62,14 @@ class Tombstones:
 
     def lift(self, row_id: RowId, content: bytes | None, units: Units) -> None:
         """Unmark a row; marks of its groups stay, for the group's other rows."""
+        earlier, parts = self.of_id(row_id), self._parts(content, units)
+        is_same = any(self.marks.has(CONTENT, part) for part in parts)
         for form in forms_of(row_id):
             self.marks.discard(ID, form)
-        for part in self._parts(content, units):
+        for part in parts:
             self.marks.discard(CONTENT, part)
+        if earlier is not None and (earlier.level == "memory" or not is_same):
+            self.marks.add(_EARLIER, forms_of(row_id)[0], earlier)
         if len(self.marks):  # another id may have had this input
             self.marks.add(_GAP, b"")
 
@@ -156,6 +165,15 @@ class Tombstones:
     def _first(self, kind: str, name: RowId) -> Tombstone | None:
         found = (self.marks.tombstone(kind, form) for form in forms_of(name))
         return next((one for one in found if one is not None), None)
+
+    @staticmethod
+    def _joined(tombstone: Tombstone, earlier: Tombstone | None) -> Tombstone:
+        """Return what holds for two rows that had the same id, one after the other."""
+        if earlier is None:
+            return tombstone
+        level = tombstone.level if earlier.level in (None, "exact") else earlier.level
+        is_told = earlier.weights == tombstone.weights
+        return replace(tombstone, level=level, weights=tombstone.weights if is_told else None)
 
     def _parts(self, content: bytes | None, units: Units) -> tuple[bytes, ...]:
         if content is not None:

@@ -123,8 +123,8 @@ class KNNClassifier(MemoryClassifier):
             y: Their labels.
             ks: What to try.
             ids: One id per input, if they have any: they are recorded, too.
-            groups: Per input None, one group, or a list of groups. If not given, any group may be
-                among them.
+            groups: Per input None, one group, or a list of groups. If not given, or if a row of the
+                memory has none, any group may be among them.
         """
         self._require_fitted()
         candidates = self.candidates if self.search == "pq" else None
@@ -150,6 +150,13 @@ class KNNClassifier(MemoryClassifier):
         self.k = max(tried, key=lambda k: (scores[k], -k))
         return self
 
+    def __sklearn_clone__(self) -> Self:
+        """Return an estimator that was never fitted; ``k`` stays, and so does its record."""
+        cloned: Self = super().__sklearn_clone__()
+        if hasattr(self, "chosen_"):
+            cloned.chosen_ = self.chosen_
+        return cloned
+
     def _choice(self, inputs: Inputs, labels: list[Label], *, ids: Any, groups: Any) -> Source:
         """Return the record of held-out rows and of those in the memory."""
         trial = Memory(1)  # checks ids and groups, and names groups as the memory does
@@ -157,11 +164,13 @@ class KNNClassifier(MemoryClassifier):
         own = trial.add(blanks, labels, ids=listed(ids), groups=listed(groups))
         held_out = trial.get(own)
         live = [self.memory_.record(place) for place in range(len(self.memory_))]
+        # The memory does not tell a row of nobody from one of which nobody said whose it is.
+        is_told = groups is not None and all(row.groups for row in live)
         return record_rows(
             CHOICE,
             [*(own if ids is not None else ()), *(row.id for row in live)],
             [*inputs.contents, *(row.content for row in live if row.content is not None)],
-            groups=None if groups is None else [*map(_groups, held_out), *map(_groups, live)],
+            groups=[*map(_groups, held_out), *map(_groups, live)] if is_told else None,
             labels=[*labels, *(row.label for row in live)],
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from torch import nn
 
 from erasable.errors import StateError, StoreError, listing
-from erasable.memory import ID, Marks, forms_of, keys_folder
+from erasable.memory import ID, Grid, Marks, Tombstones, forms_of, keys_folder
 from erasable.models._saving import Given, Place, read_model, save, write_state
 from erasable.store import (
     Ledger,
@@ -165,11 +165,13 @@ def _held(directory: ModelDirectory, do: Callable[[Any], T], given: Given) -> Do
             raise ModelChangedError(
                 "Another process was interrupted meanwhile. Load the model again."
             )
-        _note_age(model, opened.known)
+        _note_age(model, opened.known, saved.revision)
         result = do(model)
         model._check_parameters()
         write_state(model, opened, keeps_rows=True)
     receipts = model._saved_at(Place(directory.path, opened.identity, opened.revision))
+    for doubt in model.doubts_:
+        log.warning("%s: %s", directory.path, doubt)
     directory.tidy(model._view(model.weights_digest))
     return Done(result, model, receipts)
 
@@ -180,8 +182,8 @@ def _load(directory: ModelDirectory, given: Given, *, replay: bool) -> "MemoryMo
         model, saved = read_model(directory, file, given)
     known = Ledger(saved.identity).read()
     if known is None or known.allows(saved.revision):
-        _note_age(model, known)
-        if known is not None and saved.is_verified and known.newest > known.revision:
+        _note_age(model, known, saved.revision)
+        if known is not None and saved.is_verified and known.revision < saved.revision:
             settle(Ledger(saved.identity), saved.revision, model.memory.tombstones.marks)
         return model
     if known.is_behind(saved.revision) and not replay:
@@ -229,6 +231,12 @@ def _forget_again(model: "MemoryModel", saved: Saved, known: Remembered) -> None
     ids = _forgotten_since(model, saved, known)
     if ids:
         model.forget(ids=ids)
+    if known.is_behind(saved.revision) and _has_gap(known):
+        model.doubts_ = (
+            *model.doubts_,
+            "Tombstones were taken out since this copy was made, so rows that were forgotten since "
+            "may be in it again.",
+        )
     model.memory.tombstones.marks.update(known.all_marks)
 
 
@@ -247,6 +255,11 @@ def _forgotten_since(model: "MemoryModel", saved: Saved, known: Remembered) -> l
     if known.is_behind(saved.revision):
         return list(model.memory.recognised(news))
     return [info.id for info in model.memory.table.infos if _is_marked(info.id, news)]
+
+
+def _has_gap(known: Remembered) -> bool:
+    """Tell whether tombstones were ever dropped, or lifted from rows that were stored again."""
+    return Tombstones(Grid(), known.all_marks).has_gap
 
 
 def _is_marked(row_id: Any, marks: Marks) -> bool:
@@ -271,6 +284,11 @@ def _too_old(
         rows = "rows may have been forgotten since"
     else:
         rows = f"{count} row{'s were' if count != 1 else ' was'} forgotten since"
+        if _has_gap(known):
+            rows = (
+                "tombstones were taken out, so nobody can tell how many rows were forgotten since, "
+                f"except {count}"
+            )
     return StoreError(
         f"Expected the last state of the model in {directory.path}, but this copy is {behind} "
         f"revision{'s' if behind != 1 else ''} old; {rows}. Pass replay=True to load(), or run "
@@ -279,11 +297,15 @@ def _too_old(
     )
 
 
-def _note_age(model: "MemoryModel", known: Remembered | None) -> None:
+def _note_age(model: "MemoryModel", known: Remembered | None, revision: int) -> None:
     if known is None:
-        model.doubts_ = (
-            *model.doubts_,
-            "There is no ledger of this model beside the keys, so nobody can tell whether this is "
-            "its last state: rows that were forgotten since may be in it. The next save begins "
-            "one.",
-        )
+        found = "There is no ledger of this model beside the keys"
+    elif known.newest < revision:  # a save writes to the ledger first
+        found = "The ledger of this model beside the keys is older than the model"
+    else:
+        return
+    model.doubts_ = (
+        *model.doubts_,
+        f"{found}, so nobody can tell whether this is its last state: rows that were forgotten "
+        f"since may be in it.{' The next save begins one.' if known is None else ''}",
+    )

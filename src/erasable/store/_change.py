@@ -29,12 +29,14 @@ class Present:
         revision: Its revision.
         weights: Digest of its weights.
         marks: Its tombstones.
+        is_sealed: Whether its seal was there, and the key to check it.
     """
 
     identity: str
     revision: int
     weights: str
     marks: Marks
+    is_sealed: bool
 
 
 class Change:
@@ -56,6 +58,18 @@ class Change:
         self._state: State | None = None
         self._new_weights: str | None = None
         self._is_intended = False
+
+    def _catch_up_ledger(self) -> None:
+        """Write to the ledger what was committed but not settled, before its intent is replaced.
+
+        The intent may be all that knows what the present revision has forgotten.
+        """
+        known, present = self.known, self.present
+        if known is None or present is None or known.revision >= present.revision:
+            return
+        marks = present.marks if present.is_sealed else self.past_marks
+        self._ledger.settle(present.revision, marks)
+        self.known = self._ledger.read()
 
     @property
     def past_marks(self) -> Marks:
@@ -83,6 +97,7 @@ class Change:
         revision = self.present.revision if self.present else 0
         if keeps_rows and not is_caught_up and self.known and not self.known.allows(revision):
             raise changed(self.directory.path)
+        self._catch_up_ledger()
         self.revision = max(revision, self.known.newest if self.known else 0) + 1
         is_there = self.present is not None and self.present.weights == state.weights
         if not is_there or not self.directory.has_weights(state.weights):
@@ -176,9 +191,10 @@ def _present(directory: ModelDirectory, file: RowsFile) -> Present | None:
     if _format_1.is_in(file):
         saved = _format_1.read(directory.path, file)
         marks = saved.memory.tombstones.marks
-        return Present(saved.identity, saved.revision, saved.weights, marks)
+        return Present(saved.identity, saved.revision, saved.weights, marks, is_sealed=False)
     head = file.head()
     if head is None:
         return None
-    file.check_seal(head)
-    return Present(head.identity, head.revision, head.weights, file.marks())
+    is_sealed = file.check_seal(head)
+    marks = file.marks()
+    return Present(head.identity, head.revision, head.weights, marks, is_sealed=is_sealed)

@@ -1,5 +1,6 @@
 """What is kept of a saved model beside its keys, to know a copy that is too old."""
 
+import hashlib
 import os
 import re
 import sqlite3
@@ -17,10 +18,14 @@ IDENTITY = re.compile(r"[0-9a-f]{32}")
 SCHEMA = Schema(
     "the ledger of a model",
     0x6572676C,  # "ergl"
-    1,
+    2,
     (
         """CREATE TABLE ledger (
-    revision INTEGER NOT NULL, intended INTEGER, is_replacement INTEGER NOT NULL
+    identity TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    intended INTEGER,
+    is_replacement INTEGER NOT NULL,
+    digest TEXT NOT NULL
 )""",
         f"CREATE TABLE tombstones ({MARK_COLUMNS})",
         f"CREATE TABLE intended ({MARK_COLUMNS})",
@@ -97,6 +102,7 @@ class Ledger:
     def __init__(self, identity: str) -> None:
         if not IDENTITY.fullmatch(identity):  # it names a file
             raise StoreError(f"Expected the identity of a model, but got {identity!r}.")
+        self.identity = identity
         self.path = keys_folder() / "models" / f"{identity}.sqlite"
 
     def read(self) -> Remembered | None:
@@ -108,7 +114,7 @@ class Ledger:
         if not self.path.exists():
             return None
         with self._open("read") as db:
-            return None if db is None else _remembered(db)
+            return None if db is None else self._remembered(db)
 
     def intend(
         self, expected: Remembered | None, revision: int, marks: Marks, *, is_replacement: bool
@@ -127,13 +133,12 @@ class Ledger:
         self._create()
         with self._open("write", may_create=True) as db:
             assert db is not None  # noqa: S101 - it was created
-            known = _remembered(db)
+            known = self._remembered(db)
             if _outline(known) != _outline(expected):
                 return False
-            last = 0 if known is None else known.revision
-            db.execute("DELETE FROM ledger")
-            db.execute("INSERT INTO ledger VALUES (?, ?, ?)", (last, revision, int(is_replacement)))
             replace_rows(db, "intended", mark_rows(marks))
+            last = 0 if known is None else known.revision
+            self._put(db, last, Intent(revision, marks, is_replacement))
         return True
 
     def settle(self, revision: int, marks: Marks) -> None:
@@ -141,21 +146,14 @@ class Ledger:
         self._create()
         with self._open("write", may_create=True) as db:
             assert db is not None  # noqa: S101 - it was created
-            known = _remembered(db)
+            known = self._remembered(db)
             if known is not None and known.revision > revision:
                 return
             intent = None if known is None else known.pending(revision)
             deleted = replace_rows(db, "tombstones", mark_rows(marks))
-            db.execute("DELETE FROM ledger")
-            db.execute("INSERT INTO ledger VALUES (?, NULL, 0)", (revision,))
-            if intent is not None:
-                is_replacement = int(intent.is_replacement)
-                db.execute(
-                    "UPDATE ledger SET intended = ?, is_replacement = ?",
-                    (intent.revision, is_replacement),
-                )
-            else:
+            if intent is None:
                 db.execute("DELETE FROM intended")
+            self._put(db, revision, intent)
         if deleted:  # what was dropped is to leave the disk, too
             with closing(sqlite3.connect(self.path, isolation_level=None, timeout=10)) as db:
                 db.execute("VACUUM")
@@ -163,14 +161,44 @@ class Ledger:
     def withdraw(self, revision: int) -> None:
         """Take back an intent: the revision will not be committed."""
         with self._open("write") as db:
-            known = None if db is None else _remembered(db)
+            known = None if db is None else self._remembered(db)
             if db is None or known is None or known.intent is None:
                 return
             if known.intent.revision == revision:
-                db.execute("UPDATE ledger SET intended = NULL")
                 db.execute("DELETE FROM intended")
+                self._put(db, known.revision, None)
         if not known.revision:  # of a model that was never saved
             self.path.unlink(missing_ok=True)
+
+    def _remembered(self, db: sqlite3.Connection) -> Remembered | None:
+        found = db.execute("SELECT * FROM ledger").fetchall()
+        if not found:
+            return None
+        row = found[0]
+        if len(found) != 1 or row["digest"] != _digest(db):
+            raise StoreError(
+                f"Expected a sound ledger in {self.path}, but it does not match its digest: the "
+                f"file is damaged. {_RESTORE}"
+            )
+        if row["identity"] != self.identity:
+            raise StoreError(
+                f"Expected the ledger of the model {self.identity} in {self.path}, but it is that "
+                f"of another model. {_RESTORE}"
+            )
+        intent = None
+        if row["intended"] is not None:
+            marks = read_marks(db, "intended")
+            intent = Intent(row["intended"], marks, bool(row["is_replacement"]))
+        return Remembered(row["revision"], read_marks(db, "tombstones"), intent)
+
+    def _put(self, db: sqlite3.Connection, revision: int, intent: Intent | None) -> None:
+        """Write what is not marks, once the marks are written."""
+        intended = (None, 0) if intent is None else (intent.revision, int(intent.is_replacement))
+        db.execute("DELETE FROM ledger")
+        db.execute(
+            "INSERT INTO ledger VALUES (?, ?, ?, ?, '')", (self.identity, revision, *intended)
+        )
+        db.execute("UPDATE ledger SET digest = ?", (_digest(db),))
 
     @contextmanager
     def _open(
@@ -198,15 +226,22 @@ class Ledger:
             ) from error
 
 
-def _remembered(db: sqlite3.Connection) -> Remembered | None:
-    row = db.execute("SELECT * FROM ledger").fetchone()
-    if row is None:
-        return None
-    intent = None
-    if row["intended"] is not None:
-        marks = read_marks(db, "intended")
-        intent = Intent(row["intended"], marks, bool(row["is_replacement"]))
-    return Remembered(row["revision"], read_marks(db, "tombstones"), intent)
+_RESTORE = (
+    "Put the last copy of this file back. If there is none, move the file away: then nobody can "
+    "tell whether the model is in its last state."
+)
+
+
+def _digest(db: sqlite3.Connection) -> str:
+    """Digest everything that a ledger says; whoever could forge it has the keys, too."""
+    digest = hashlib.sha256(b"erasable.ledger.2")
+    head = db.execute("SELECT identity, revision, intended, is_replacement FROM ledger")
+    digest.update(repr(list(map(tuple, head))).encode())
+    for table in ("tombstones", "intended"):
+        rows = db.execute(f"SELECT * FROM {table} ORDER BY key_id, mark")  # noqa: S608 - constant
+        for row in rows:
+            digest.update(repr((table, *row)).encode())
+    return digest.hexdigest()
 
 
 def _outline(known: Remembered | None) -> tuple[int, int | None] | None:
