@@ -153,6 +153,15 @@ def test_a_table_that_was_cut_holds_what_it_held_before():
     assert not memory.table._embeddings[40:].any()
 
 
+def test_a_table_that_was_cut_finds_no_other_form_of_what_is_gone():
+    memory, name = Memory(2), "Zoe\u0308"  # as earlier versions stored names that came so
+    info = replace(memory_of(1).table.infos[0], id=name, groups=())
+    memory.table.append(np.zeros((1, 2), np.float32), [info])
+    assert memory.table.ids_named(name) == [name]
+    memory.table.cut(0)
+    assert memory.table.ids_named(name) == []
+
+
 def test_what_a_failing_call_puts_back_is_never_missing_meanwhile():
     model, seen = SPMClassifier("identity").remember(*blobs(8)), set()
 
