@@ -14,7 +14,7 @@ from erasable.errors import RowIdError
 from erasable.fusion import RowsReduction
 from erasable.memory import GaussianView, Memory, encode_key
 from erasable.memory import _gaussian as gaussian
-from erasable.models import _base, _memory_model
+from erasable.models import _base, _holding, _memory_model, holding
 from erasable.store import EmbeddingCache, Receipt
 from models.toys import blobs, names
 
@@ -291,6 +291,23 @@ def test_a_save_that_another_thread_begins_in_a_forget_returns_its_receipt(monke
     receipt = model.forget(ids=names(1))
     saves[0].join()
     assert returned == [replace(receipt, saved=True)]
+
+
+def test_what_is_held_of_rows_is_told_of_one_state_of_them(monkeypatch):
+    model = SPMClassifier("identity").remember(*blobs(6), ids=names(6))
+    reach_of, forgets = _holding.reach_of, []
+
+    def slow_reach(*args, **options):
+        if not forgets:
+            forgets.append(threading.Thread(target=model.forget, kwargs={"ids": names(2)}))
+            forgets[0].start()
+            forgets[0].join(0.2)  # it waits until all is told
+        return reach_of(*args, **options)
+
+    monkeypatch.setattr(_holding, "reach_of", slow_reach)
+    found = holding(model, ids=names(2))
+    forgets[0].join()
+    assert [row.id for row in found.rows] == names(2)
 
 
 def test_an_answer_keeps_its_state_while_another_thread_forgets(monkeypatch):

@@ -194,7 +194,5 @@ def test_a_dangling_link_in_a_keys_place_is_not_written_through(keys, tmp_path):
 
 
 def test_a_place_that_cannot_be_written_to_is_named(two_keys, tmp_path):
-    with pytest.raises(
-        StoreError, match=r"Expected to write .*there/keys\.json, but"
-    ):
+    with pytest.raises(StoreError, match=r"Expected to write .*there/keys\.json, but"):
         export_keys(tmp_path / "there" / "keys.json")
