@@ -14,7 +14,7 @@ from erasable.errors import RowIdError
 from erasable.fusion import RowsReduction
 from erasable.memory import GaussianView, Memory, encode_key
 from erasable.memory import _gaussian as gaussian
-from erasable.models import _base, _memory_model
+from erasable.models import _base, _holding, _memory_model, holding
 from erasable.store import EmbeddingCache, Receipt
 from models.toys import blobs, names
 
@@ -153,6 +153,15 @@ def test_a_table_that_was_cut_holds_what_it_held_before():
     assert not memory.table._embeddings[40:].any()
 
 
+def test_a_table_that_was_cut_finds_no_other_form_of_what_is_gone():
+    memory, name = Memory(2), "Zoe\u0308"  # as earlier versions stored names that came so
+    info = replace(memory_of(1).table.infos[0], id=name, groups=())
+    memory.table.append(np.zeros((1, 2), np.float32), [info])
+    assert memory.table.ids_named(name) == [name]
+    memory.table.cut(0)
+    assert memory.table.ids_named(name) == []
+
+
 def test_what_a_failing_call_puts_back_is_never_missing_meanwhile():
     model, seen = SPMClassifier("identity").remember(*blobs(8)), set()
 
@@ -282,6 +291,23 @@ def test_a_save_that_another_thread_begins_in_a_forget_returns_its_receipt(monke
     receipt = model.forget(ids=names(1))
     saves[0].join()
     assert returned == [replace(receipt, saved=True)]
+
+
+def test_what_is_held_of_rows_is_told_of_one_state_of_them(monkeypatch):
+    model = SPMClassifier("identity").remember(*blobs(6), ids=names(6))
+    reach_of, forgets = _holding.reach_of, []
+
+    def slow_reach(*args, **options):
+        if not forgets:
+            forgets.append(threading.Thread(target=model.forget, kwargs={"ids": names(2)}))
+            forgets[0].start()
+            forgets[0].join(0.2)  # it waits until all is told
+        return reach_of(*args, **options)
+
+    monkeypatch.setattr(_holding, "reach_of", slow_reach)
+    found = holding(model, ids=names(2))
+    forgets[0].join()
+    assert [row.id for row in found.rows] == names(2)
 
 
 def test_an_answer_keeps_its_state_while_another_thread_forgets(monkeypatch):

@@ -191,3 +191,8 @@ def test_a_dangling_link_in_a_keys_place_is_not_written_through(keys, tmp_path):
     with pytest.raises(StoreError, match="other files have their names"):
         import_keys(archive(tmp_path / "file"))
     assert not (tmp_path / "outside").exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_named(two_keys, tmp_path):
+    with pytest.raises(StoreError, match=r"Expected to write .*there/keys\.json, but"):
+        export_keys(tmp_path / "there" / "keys.json")

@@ -90,10 +90,8 @@ class RowTable:
     def cut(self, rows: int) -> None:
         """Take out what was added after the first so many rows, even if only in part."""
         self._position = {i: place for i, place in self._position.items() if place < rows}
-        members = (
-            (group, ids.keys() & self._position.keys()) for group, ids in self._in_group.items()
-        )
-        self._in_group = {group: dict.fromkeys(ids) for group, ids in members if ids}
+        self._in_group = self._left(self._in_group)
+        self._other_forms = self._left(self._other_forms)
         del self._infos[rows:]
         self._embeddings[rows:], self._slots[rows:] = 0, 0
 
@@ -110,6 +108,11 @@ class RowTable:
         self._embeddings[last] = 0
         self._slots[last] = 0
         self._infos.pop()
+
+    def _left(self, index: dict[Group, dict[RowId, None]]) -> dict[Group, dict[RowId, None]]:
+        """Return an index without ids that have no position."""
+        members = ((name, ids.keys() & self._position.keys()) for name, ids in index.items())
+        return {name: dict.fromkeys(ids) for name, ids in members if ids}
 
     def _reserve(self, rows: int) -> None:
         capacity = len(self._slots)

@@ -86,8 +86,6 @@ def holding(
     memory, digest = model.memory, model.weights_digest
     known = model._known(digest)
     named = selectors(memory, ids=ids, groups=groups, classes=classes)
-    selection = memory.select(**named, missing_ok=True)
-    reach = reach_of(known, memory, selection, digest=digest)
 
     def held(row_id: RowId) -> HeldRow:
         [position] = memory.positions([row_id])
@@ -95,8 +93,12 @@ def holding(
         own = reach_of(known, memory, Selection([row_id]), digest=digest)
         return HeldRow(row_id, record.label, record.groups, own.level, own.basis, own.reasons)
 
+    with memory.live.lock.reading():
+        selection = memory.select(**named, missing_ok=True)
+        reach = reach_of(known, memory, selection, digest=digest)
+        rows = tuple(map(held, selection.ids))
     return Holding(
-        rows=tuple(map(held, selection.ids)),
+        rows=rows,
         level=reach.level,
         basis=reach.basis,
         reasons=reach.reasons,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from erasable.errors import ArgumentError, StoreError, listing
-from erasable.files import parse_json, sync_folder, write_atomically
+from erasable.files import parse_json, sync_folder, write_atomically, writing_to
 from erasable.memory import fits, is_key_id, key_path, keyring, keys_folder, read_key
 from erasable.store._ledger import IDENTITY, Ledger
 
@@ -181,21 +181,22 @@ def _write_secret(path: Path, data: bytes) -> None:
 
 def _write_new(path: Path, data: bytes) -> None:
     """Write a file that is not there yet, readable by its owner only."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise StoreError(
-            f"Expected a new file, but {path} exists. Choose another name. Nothing was written."
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    with writing_to(path):
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise StoreError(
+                f"Expected a new file, but {path} exists. Choose another name. Nothing was written."
+            ) from None
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
 
 
 def _snapshot(path: Path) -> bytes | None:
