@@ -37,6 +37,13 @@ class StoreError(ErasableError, OSError):
     """Signal a saved model that is damaged, foreign or locked: restore or choose another one."""
 
 
+class StoreRefusedError(StoreError):
+    """Signal a place that is sound but full, locked, taken or an older copy: nothing is damaged.
+
+    To restore a backup would bring forgotten rows back; do what the message says instead.
+    """
+
+
 class MissingExtraError(ErasableError, ImportError):
     """Signal an optional package that is not installed: install the named extra."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from erasable.errors import StoreError
+from erasable.errors import StoreError, StoreRefusedError
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
@@ -103,10 +103,10 @@ def writing_to(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise StoreError(
+            raise StoreRefusedError(
                 f"The disk of {path} is full. Free some space and repeat. Nothing was changed."
             ) from error
-        raise StoreError(
+        raise StoreRefusedError(
             f"Expected to write {path}, but: {error.strerror or error}. Check the permissions of "
             "the folder and the disk. Nothing was changed."
         ) from error

@@ -165,7 +165,7 @@ class Sequences(RuleBasedStateMachine):
         if not isinstance(self.model, KNNClassifier):
             return
         try:
-            self.model.tune(*_given(rows, form), ks=range(1, k + 1))
+            self.model.tune(*_given(rows, form), ks=range(1, k + 1), **_named(rows))
         except ErasableError:
             return
         self.chosen = [*self.chosen, *self.live.values(), *rows]

@@ -22,6 +22,7 @@ from erasable.errors import (
     RowIdError,
     StateError,
     StoreError,
+    StoreRefusedError,
 )
 from erasable.terminal import in_page, printable, printable_lines
 
@@ -74,6 +75,7 @@ def test_further_lines_of_an_error_are_indented(capsys):
         (AlreadyForgottenError, Status.ALREADY_FORGOTTEN),
         (StateError, Status.REFUSED),
         (StoreError, Status.DAMAGED),
+        (StoreRefusedError, Status.REFUSED),
         (PermissionError, Status.REFUSED),
     ],
 )

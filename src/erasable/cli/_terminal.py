@@ -6,7 +6,7 @@ import warnings
 from enum import IntEnum
 from typing import Any
 
-from erasable.errors import AlreadyForgottenError, NothingFoundError, StoreError
+from erasable.errors import AlreadyForgottenError, NothingFoundError, StoreError, StoreRefusedError
 from erasable.terminal import printable, printable_lines
 
 
@@ -29,7 +29,7 @@ class Status(IntEnum):
     """Everything that was named was forgotten before."""
 
     DAMAGED = 5
-    """Something on disk is damaged, missing, foreign or cannot be written."""
+    """Something on disk is damaged, missing or foreign."""
 
     INTERRUPTED = 130
     """It was interrupted."""
@@ -44,6 +44,7 @@ def status_of(error: BaseException) -> Status:
 
 
 _STATUSES: dict[type[BaseException], Status] = {
+    StoreRefusedError: Status.REFUSED,
     StoreError: Status.DAMAGED,
     NothingFoundError: Status.NOTHING_FOUND,
     AlreadyForgottenError: Status.ALREADY_FORGOTTEN,

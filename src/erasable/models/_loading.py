@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from torch import nn
 
-from erasable.errors import StateError, StoreError, listing
+from erasable.errors import StateError, StoreError, StoreRefusedError, listing
 from erasable.memory import ID, Grid, Marks, Tombstones, forms_of, keys_folder
 from erasable.models._saving import Given, Place, read_model, save, write_state
 from erasable.store import (
@@ -289,7 +289,7 @@ def _too_old(
                 "tombstones were taken out, so nobody can tell how many rows were forgotten since, "
                 f"except {count}"
             )
-    return StoreError(
+    return StoreRefusedError(
         f"Expected the last state of the model in {directory.path}, but this copy is {behind} "
         f"revision{'s' if behind != 1 else ''} old; {rows}. Pass replay=True to load(), or run "
         "'erasable catch-up', to forget the same rows here, too; or put the last files back. To "

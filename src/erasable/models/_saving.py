@@ -19,6 +19,7 @@ from erasable.errors import (
     MissingExtraError,
     StateError,
     StoreError,
+    StoreRefusedError,
     listing,
 )
 from erasable.memory import Marks, Memory, keyring
@@ -265,7 +266,7 @@ def _keeps_rows(model: "MemoryModel", change: Change, *, overwrite: bool) -> boo
         if present.weights == model.weights_digest:
             return True
     if not overwrite:
-        raise StoreError(
+        raise StoreRefusedError(
             f"Expected a new directory, but {directory.path} already holds a model. Choose "
             "another one, or pass overwrite=True to replace it."
         )
@@ -334,7 +335,9 @@ def _set_encoder_name(model: "MemoryClassifier") -> str:
 
 
 def _not_free(directory: ModelDirectory) -> StoreError:
-    return StoreError(f"Expected a new or empty directory, but {directory.path} holds other files.")
+    return StoreRefusedError(
+        f"Expected a new or empty directory, but {directory.path} holds other files."
+    )
 
 
 def _incomplete(directory: ModelDirectory, error: Exception) -> StoreError:

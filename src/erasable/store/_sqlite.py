@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from erasable.errors import StoreError
+from erasable.errors import StoreError, StoreRefusedError
 
 TIMEOUT = 30.0
 """Seconds to wait for another process that is writing."""
@@ -17,7 +17,7 @@ _LONGEST = 2**28  # bytes of one value; more is no row of ours
 _UNCHANGED = "Nothing was changed."
 
 
-class StoreBusyError(StoreError):
+class StoreBusyError(StoreRefusedError):
     """Signal a file that another process is writing to."""
 
 
@@ -143,14 +143,16 @@ def explained(error: Exception, path: Path) -> StoreError:
     """Return an error of SQLite's with what happened and what to do."""
     name = str(getattr(error, "sqlite_errorname", ""))
     if name.startswith("SQLITE_FULL"):
-        return StoreError(f"The disk of {path} is full. Free some space and repeat. {_UNCHANGED}")
+        return StoreRefusedError(
+            f"The disk of {path} is full. Free some space and repeat. {_UNCHANGED}"
+        )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreBusyError(
             f"{path} is locked: another process has been writing to it for too long. Repeat when "
             f"it is done. {_UNCHANGED}"
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return StoreError(
+        return StoreRefusedError(
             f"Expected to open {path} and to write to it and to its folder, but: {error}. Check "
             f"their permissions. {_UNCHANGED}"
         )
