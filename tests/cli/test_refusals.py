@@ -20,7 +20,7 @@ def refused(monkeypatch, capsys):
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capsys.readouterr()
-        assert (ended.value.code in (1, 5), out) == (True, "")
+        assert (ended.value.code in (1, 3, 4, 5), out) == (True, "")
         assert err.startswith("Error: ")
         assert "Traceback" not in err
         return err

@@ -214,13 +214,15 @@ def train(
         "--network-option": network_option,
     }
     _refuse([name for name, value in only.items() if value is not None], f"--kind {kind}")
-    from erasable.errors import StoreError
+    from erasable.errors import StoreRefusedError
     from erasable.store import ModelDirectory
     from erasable.training import discard_checkpoint
 
     is_there = ModelDirectory(model).exists
     if is_there and not overwrite:
-        raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
+        raise StoreRefusedError(
+            f"Expected a new directory, but {model} holds a model. Use --overwrite."
+        )
     whole = model.resolve()
     partial = whole.with_name(whole.name + ".partial")
     rows, held_out, record = _rows(data, data_option, test)

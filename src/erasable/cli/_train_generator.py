@@ -47,7 +47,7 @@ def train_generator(
     """
     from erasable._extras import require_diffusion
     from erasable.data import in_bytes
-    from erasable.errors import StoreError, listing
+    from erasable.errors import StoreRefusedError, listing
     from erasable.store import ModelDirectory
 
     require_diffusion()
@@ -60,9 +60,11 @@ def train_generator(
     further = _options(options, given)
     directory = ModelDirectory(model)
     if directory.exists and not overwrite:
-        raise StoreError(f"Expected a new directory, but {model} holds a model. Use --overwrite.")
+        raise StoreRefusedError(
+            f"Expected a new directory, but {model} holds a model. Use --overwrite."
+        )
     if not directory.exists and not directory.is_free:
-        raise StoreError(f"Expected a new directory, but {model} holds other files.")
+        raise StoreRefusedError(f"Expected a new directory, but {model} holds other files.")
     side, network = GENERATION[preset]["side"], GENERATION[preset]["network"]
     loaded = at_side(in_bytes(load_whole(data)), side, f"--preset {preset}")
     if "rows" in GENERATION[preset]:
