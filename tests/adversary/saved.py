@@ -801,8 +801,8 @@ def change_without_a_ledger(folder: Path) -> str:
 
 
 @attempt(
-    "Replace a model by one that forgot a row while the ledger cannot be written to at the end, put "
-    "the replaced one back",
+    "Replace a model by one that forgot a row while the ledger cannot be written to at the end, "
+    "put the replaced one back",
     before="live, and nothing was said",
     now="live, and it was said",
 )
