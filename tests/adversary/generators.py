@@ -254,3 +254,18 @@ def audit_a_row_changed_on_disk(folder: Path) -> str:
         connection.execute("UPDATE rows SET label = 's:a' WHERE label = 's:x'")
     connection.close()
     return outcome(lambda: audit(generator).verdict)
+
+
+@attempt(
+    "Train on the class 1, and name True among the classes instead",
+    before="KeyError",
+    now="refused",
+)
+def name_a_class_that_equals_another(folder: Path) -> str:
+    generator = SPMGenerator(channels=(8,), layers=1, steps=1, batch_size=4, labels="plain")
+    try:
+        return outcome(
+            lambda: len(generator.fit(images(4), [1, 1, 2, 2], classes=[True, 2]).memory)
+        )
+    except KeyError as error:
+        return type(error).__name__

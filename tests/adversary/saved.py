@@ -798,3 +798,23 @@ def change_without_a_ledger(folder: Path) -> str:
         log.removeHandler(handler)
 
     return f"{'it' if any('no ledger' in line for line in lines) else 'nothing'} was said"
+
+
+@attempt(
+    "Replace a model by one that forgot a row while the ledger cannot be written to at the end, "
+    "put the replaced one back",
+    before="live, and nothing was said",
+    now="live, and it was said",
+)
+def put_a_replaced_model_back(folder: Path) -> str:
+    path = saved(folder)
+    shutil.copytree(path, folder / "older")
+    other = SPMClassifier("random_features", random_state=0).remember(X, Y, ids=IDS)
+    other.forget(ids=[3])
+    with failing(Ledger, "settle"):
+        other.save(path, overwrite=True)
+    put_back(folder / "older", path)
+    model = load(path)
+    said = "it" if any("replaced" in doubt for doubt in model.doubts_) else "nothing"
+
+    return f"{'live' if 3 in model.memory else 'gone'}, and {said} was said"

@@ -1,17 +1,22 @@
 """Attempts on keys and tombstones: to make marks useless, or a level better than it is."""
 
+import contextlib
+import io
 import json
 import pickle
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from adversary.attempts import attempt, outcome
 from erasable import SPMClassifier
+from erasable.cli import main
 from erasable.errors import ErasableError
 from erasable.memory import keyring, keys_folder
 from erasable.memory._keyring import Keyring, key_id_of
@@ -334,3 +339,35 @@ def _key_after(limit: str) -> bytes:
 def _key_such_that(is_right: Callable[[str], bool]) -> bytes:
     keys = (bytes([byte]) * 32 for byte in range(256))
     return next(key for key in keys if is_right(key_id_of(key)))
+
+
+def _status(*words: object) -> str:
+    """Return the exit status of the command line."""
+    arguments, streams = ["erasable", *map(str, words)], io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", arguments),
+        contextlib.redirect_stdout(streams),
+        contextlib.redirect_stderr(streams),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            return str(end.code)
+    return "0"
+
+
+@attempt(
+    "Forget row 0 and group 7, which are numbers, twice at the command line",
+    before="3 and 1: nothing is known of the row",
+    now="4 and 4: already forgotten",
+)
+def forget_numbers_twice(folder: Path) -> str:
+    model = SPMClassifier("identity").remember(X[:6], Y[:6], groups=[None, *[7] * 5])
+    model.save(folder / "model")
+    got = []
+    for flag, name in (("--id", 0), ("--group", 7)):
+        _status("forget", folder / "model", flag, name)
+        got.append(_status("forget", folder / "model", flag, name))
+    said = "already forgotten" if got[0] == "4" else "nothing is known of the row"
+
+    return f"{' and '.join(got)}: {said}"

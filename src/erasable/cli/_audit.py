@@ -14,7 +14,6 @@ from erasable.cli._common import (
     ModelPath,
     emit,
     read_rows,
-    readings,
     require_file,
     resolve,
     say,
@@ -112,18 +111,10 @@ def _named(
 ) -> dict[str, Any]:
     """Turn words into names of rows that are live or were forgotten."""
     return {
-        "ids": None if ids is None else [n for word in ids for n in _ids(memory, word)],
+        "ids": resolve(memory, ids=ids, groups=None, classes=None)["ids"],
         "groups": None if groups is None else [n for word in groups for n in _groups(memory, word)],
         "classes": resolve(memory, ids=None, groups=None, classes=classes)["classes"],
     }
-
-
-def _ids(memory: "Memory", word: str) -> list[Any]:
-    [found] = resolve(memory, ids=[word], groups=None, classes=None)["ids"]
-    if found in memory:
-        return [found]
-    possible = [value for value in readings(word) if type(value) in (str, int)]
-    return [value for value in possible if memory.tombstones.has_id(value)] or [word]
 
 
 def _groups(memory: "Memory", word: str) -> list[Any]:

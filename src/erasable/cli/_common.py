@@ -184,13 +184,14 @@ def resolve(
     """Turn words of a command line into the ids, groups and labels that the memory has.
 
     A word is text or, if it reads as one, a number: ``7`` finds the id 7 as well as ``"7"``. Where
-    both exist, ``i:7`` and ``s:7`` tell them apart.
+    both exist, ``i:7`` and ``s:7`` tell them apart. Of ids and groups that are not there any more,
+    it means those that were forgotten.
     """
     from erasable.memory import encode_key
 
     labels = {encode_key(label) for label in memory.classes}
     return {
-        "ids": _each(ids, lambda value: value in memory),
+        "ids": None if ids is None else _ids(memory, ids),
         "groups": None if groups is None else _groups(memory, groups),
         "classes": _each(classes, lambda value: encode_key(value) in labels),
     }
@@ -200,14 +201,38 @@ def _each(words: list[str] | None, exists: Callable[[Any], bool]) -> list[Any] |
     return None if words is None else [_value(word, exists) for word in words]
 
 
+def _ids(memory: "Memory", words: list[str]) -> list[Any]:
+    """Return ids; of one that is not there every reading that was forgotten."""
+    found: list[Any] = []
+    for word in words:
+        value = _value(word, lambda row_id: row_id in memory)
+        gone = [] if value in memory else _gone(word, memory.tombstones.has_id)
+        found += gone or [value]
+    return found
+
+
 def _groups(memory: "Memory", words: list[str]) -> list[Any]:
-    """Return groups; of one that is not there every reading, so that none of them comes back."""
+    """Return groups; of one that is not there every reading that was forgotten.
+
+    If none was, every reading, so that none of them comes back.
+    """
     found: list[Any] = []
     for word in words:
         value = _value(word, lambda group: bool(memory.table.ids_in_group(group)))
-        is_there = bool(memory.table.ids_in_group(value))
-        found += [value] if is_there else [r for r in readings(word) if type(r) in (str, int)]
+        if memory.table.ids_in_group(value):
+            found.append(value)
+        else:
+            found += _gone(word, memory.tombstones.has_group) or _names(word)
     return found
+
+
+def _gone(word: str, was_forgotten: Callable[[Any], bool]) -> list[Any]:
+    return [name for name in _names(word) if was_forgotten(name)]
+
+
+def _names(word: str) -> list[Any]:
+    """Return the readings of a word that can be an id or a group."""
+    return [value for value in readings(word) if type(value) in (str, int)]
 
 
 def _value(word: str, exists: Callable[[Any], bool]) -> Any:

@@ -231,6 +231,13 @@ def _forget_again(model: "MemoryModel", saved: Saved, known: Remembered) -> None
     ids = _forgotten_since(model, saved, known)
     if ids:
         model.forget(ids=ids)
+    pending = known.pending(saved.revision)
+    if pending is not None and pending.is_replacement:
+        model.doubts_ = (
+            *model.doubts_,
+            "A save began to put another model in the place of this one, and nobody noted that it "
+            "was done. If it was, these are the files of the model that was replaced.",
+        )
     if known.is_behind(saved.revision) and _has_gap(known):
         model.doubts_ = (
             *model.doubts_,

@@ -196,7 +196,8 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             blanks = np.zeros((len(inputs), 1), np.float32)
             row_ids = trial.add(blanks, labels, ids=ids, groups=groups, contents=contents)
             known = trial.classes if classes is None else distinct(as_labels(list(classes)))
-            missing = [label for label in trial.classes if label not in known]
+            there = set(map(label_key, known))  # 1 and True are two
+            missing = [label for label in trial.classes if label_key(label) not in there]
             if missing:
                 raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")
             # A class without rows keeps its number free, not its name.
