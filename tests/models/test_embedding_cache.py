@@ -242,6 +242,16 @@ def test_embeddings_of_named_inputs_are_kept(tmp_path):
     np.testing.assert_array_equal(model.embed(X, ids=names(6, 50)), expected)
 
 
+def test_a_forgotten_input_that_was_encoded_under_another_id_leaves_the_cache(tmp_path):
+    X, y = blobs(20)
+    model = remembering(tmp_path)
+    model.embed(X[:1], ids=["another id"])
+    assert held(tmp_path, ["another id"]) == 1
+    model.forget(ids=names(1))
+    assert held(tmp_path, ["another id"]) == 0
+    assert held(tmp_path) == 19
+
+
 def test_queries_are_not_kept(tmp_path):
     model = remembering(tmp_path)
     model.predict(QUERIES)

@@ -1,7 +1,7 @@
 """Rows that a model reads at prediction time, and that can be taken out again."""
 
 from erasable.memory._class_graph import ClassGraph
-from erasable.memory._contents import content_parts, contents_of, has_forms
+from erasable.memory._contents import DIGEST_SIZE, content_parts, contents_of, has_forms
 from erasable.memory._difference import (
     Difference,
     canonical_order,
@@ -50,6 +50,7 @@ from erasable.memory._views import PrototypesView, Readable, RowsView
 __all__ = [
     "CLASS",
     "CONTENT",
+    "DIGEST_SIZE",
     "GROUP",
     "ID",
     "SHRINKAGE",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from erasable.typing import Float32s, Ints
 
-SIZE = 32
+DIGEST_SIZE = 32
 """Bytes of one digest."""
 
 _HEAD = b"erasable.input.1:"  # as earlier versions have it: their digests are found again
@@ -47,14 +47,16 @@ def content_parts(content: bytes) -> tuple[bytes, ...]:
         >>> content_parts(b"made elsewhere")
         (b'made elsewhere',)
     """
-    if not content or len(content) % SIZE:
+    if not content or len(content) % DIGEST_SIZE:
         return (content,)
-    return tuple(dict.fromkeys(content[i : i + SIZE] for i in range(0, len(content), SIZE)))
+    return tuple(
+        dict.fromkeys(content[i : i + DIGEST_SIZE] for i in range(0, len(content), DIGEST_SIZE))
+    )
 
 
 def has_forms(content: bytes | None) -> bool:
     """Tell whether a content recognises other forms of the same numbers; old ones do not."""
-    return content is not None and len(content) > SIZE
+    return content is not None and len(content) > DIGEST_SIZE
 
 
 def contents_of(numbers: npt.NDArray[Any], *, levels: Levels | None = None) -> list[bytes]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from erasable.errors import StateError, StoreError, listing
-from erasable.memory import forms_of, keys_folder
+from erasable.memory import DIGEST_SIZE, content_parts, forms_of, keys_folder
 from erasable.store import EmbeddingCache, ModelDirectory
 from erasable.typing import RowId
 
@@ -101,13 +101,27 @@ def forgotten_entries(model: "MemoryModel") -> dict[Path, int]:
 def clear_caches(model: "MemoryModel", ids: list[RowId]) -> int:
     """Remove the rows' embeddings from every cache the model has used; return how many.
 
+    Embeddings of the same inputs under other ids go, too; who needs one encodes it again.
+
     Raises:
         StoreError: If a link has taken the place of a cache, or of something in it.
     """
     folders = _cache_folders(model)
     for folder in folders:
         _require_in_place(folder)
-    return sum(EmbeddingCache(folder).remove(_encoded(ids)) for folder in folders)
+    if not folders:
+        return 0
+    encoded, contents = _encoded(ids), _contents(model, ids)
+    return sum(EmbeddingCache(folder).remove(encoded, contents) for folder in folders)
+
+
+def _contents(model: "MemoryModel", ids: list[RowId]) -> list[bytes]:
+    """Return the digests of the inputs of those rows that are live."""
+    table = model.memory.table
+    places = [place for row_id in ids if (place := table.position(row_id)) is not None]
+    contents = [table.infos[place].content for place in places]
+    found = {part for content in contents if content for part in content_parts(content)}
+    return sorted(part for part in found if len(part) == DIGEST_SIZE)
 
 
 def purge(model: "MemoryModel") -> Purged:

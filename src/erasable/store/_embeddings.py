@@ -99,8 +99,10 @@ class EmbeddingCache:
             report(len(known) + start + len(places), len(keys))
         return rows.array
 
-    def remove(self, ids: Sequence[bytes]) -> int:
-        """Overwrite every entry of these encoded ids, of any encoder and content; return how many.
+    def remove(self, ids: Sequence[bytes], contents: Sequence[bytes] = ()) -> int:
+        """Overwrite every entry of these encoded ids, or of these contents; return how many.
+
+        Entries of any encoder go: an input may have been encoded under another id, too.
 
         Everything is flushed to disk before this returns.
 
@@ -109,7 +111,13 @@ class EmbeddingCache:
                 was removed then.
         """
         wanted = _digests(ids)
-        return self._remove(lambda index: is_among(index["id"], wanted))
+        inputs = np.frombuffer(b"".join(contents), np.uint8).reshape(len(contents), 32)
+
+        def matches(index: npt.NDArray[Any]) -> Bools:
+            found: Bools = is_among(index["id"], wanted) | is_among(index["content"], inputs)
+            return found
+
+        return self._remove(matches)
 
     def sweep(self, is_forgotten: Callable[[bytes], bool]) -> int:
         """Overwrite every entry whose content digest is said to be forgotten; return how many."""

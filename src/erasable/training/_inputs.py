@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from erasable.memory._contents import SIZE, contents_of
+from erasable.memory import DIGEST_SIZE, contents_of
 from erasable.typing import Ints
 
 _CHANNELS = (1, 3, 4)
@@ -95,7 +95,7 @@ class Inputs:
     @property
     def digests(self) -> list[bytes]:
         """A digest per input of exactly the numbers that the network sees."""
-        return [content[:SIZE] for content in self.contents]
+        return [content[:DIGEST_SIZE] for content in self.contents]
 
 
 def read_ahead(inputs: Inputs, batches: Iterable[Ints]) -> Iterator[tuple[Ints, Tensor]]:
