@@ -243,7 +243,7 @@ def test_embeddings_of_named_inputs_are_kept(tmp_path):
 
 
 def test_a_forgotten_input_that_was_encoded_under_another_id_leaves_the_cache(tmp_path):
-    X, y = blobs(20)
+    X, _ = blobs(20)
     model = remembering(tmp_path)
     model.embed(X[:1], ids=["another id"])
     assert held(tmp_path, ["another id"]) == 1
