@@ -11,6 +11,7 @@ import numpy as np
 from adversary.attempts import attempt, outcome
 from erasable import SPMClassifier, load
 from erasable.data import Dataset, Split
+from erasable.store import EmbeddingCache
 
 rng = np.random.default_rng(0)
 IMAGES = rng.integers(0, 256, (12, 6, 5, 3), dtype=np.uint8)
@@ -123,3 +124,19 @@ def gradients_of_forgotten_rows(folder: Path) -> str:
     model.forget(ids=IDS[:11])
     has_gradients = any(weight.grad is not None for weight in model.network_.parameters())
     return "gradients of the last batch" if has_gradients else "nothing"
+
+
+@attempt(
+    "Embed a row under another id with a cache, forget the row, and look into the cache",
+    before="1 embedding of its input",
+    now="0 embeddings of its input",
+)
+def keep_an_embedding_under_another_id(folder: Path) -> str:
+    pictures = np.random.default_rng(0).random((8, 16))
+    model = SPMClassifier("random_features", embedding_cache=folder / "cache", random_state=0)
+    model.remember(pictures, ["a", "b"] * 4, ids=[f"r{row}" for row in range(8)])
+    model.embed(pictures[:1], ids=["another"])
+    model.forget(ids=["r0"])
+
+    kept = EmbeddingCache(folder / "cache").held([b"s:another"])
+    return f"{kept} embedding{'' if kept == 1 else 's'} of its input"
