@@ -125,7 +125,7 @@ def test_train_keeps_its_state_where_a_link_leads(run, tmp_path, rows):
 def test_train_does_not_replace_a_model_unasked(run, model, rows):
     before = load(model).memory.digest
     code, out, err = run("train", model, rows)
-    assert (code, out) == (5, "")
+    assert (code, out) == (1, "")
     assert "--overwrite" in err
     assert load(model).memory.digest == before
 

@@ -137,15 +137,17 @@ class KNNClassifier(MemoryClassifier):
         if len(inputs) != len(labels):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
         batches = list(self._embeddings(inputs))
-        with self.memory_.live.lock.reading():
+        # Predictions go on meanwhile, forgets wait: a row must not be forgotten, at a level that does
+        # not know of this choice yet, while k is chosen by it.
+        with self.memory_.live.lock.changing():
             self._require_rows()
             ranks = self._nearest_ranks(batches, tried[-1])
             classes = self.memory_.classes
             chosen = self._choice(inputs, labels, ids=ids, groups=groups)
+            self._record(self.provenance_.plus(chosen))
         place = {(type(label), label): rank for rank, label in enumerate(classes)}
         truth = np.array([place.get((type(label), label), -1) for label in labels])
         scores = {k: float(np.mean(_winners(ranks[:, :k], len(classes)) == truth)) for k in tried}
-        self._record(self.provenance_.plus(chosen))
         self.k_scores_ = scores
         self.k = max(tried, key=lambda k: (scores[k], -k))
         return self
