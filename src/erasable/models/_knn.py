@@ -137,8 +137,8 @@ class KNNClassifier(MemoryClassifier):
         if len(inputs) != len(labels):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
         batches = list(self._embeddings(inputs))
-        # Predictions go on meanwhile, forgets wait: a row must not be forgotten, at a level that does
-        # not know of this choice yet, while k is chosen by it.
+        # Forgets wait, predictions go on: before the choice is on record, no level is told of a row
+        # that k is chosen by.
         with self.memory_.live.lock.changing():
             self._require_rows()
             ranks = self._nearest_ranks(batches, tried[-1])
