@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo demo-diffusion test test-slow attack adversary-page lint format docs bench speed results tables unlearning generation clean
+.PHONY: help install demo demo-diffusion test test-slow attack adversary-page lint format docs bench speed census results tables unlearning generation clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ demo-diffusion: $(STAMP)  ## Train a generator on digits, forget, draw again; wr
 
 speed: $(STAMP)  ## Measure speed; writes out/benchmarks.md
 	@$(BIN)/python benchmarks/run.py --out $(OUT)/benchmarks.md
+
+census: $(STAMP)  ## Count lines, modules, imports, and files on the way of a call
+	@$(BIN)/python benchmarks/census.py
 
 results: demo speed  ## Run demo and benchmarks and put their pages and picture into docs/
 	@cp $(OUT)/demo.md $(OUT)/benchmarks.md docs/
