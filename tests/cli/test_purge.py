@@ -50,9 +50,9 @@ def model(tmp_path, cache):
 
 def encode_again(cache, *rows):
     """Let another model, which knows of no forgetting, put rows into the cache."""
-    other = SPMClassifier("identity", embedding_cache=cache).remember(X, LABELS, ids=names(20, 50))
+    other = SPMClassifier("identity").remember(X, LABELS, ids=names(20, 50))
+    other.set_params(embedding_cache=cache)
     other.embed(X[list(rows)], ids=[names(20)[row] for row in rows])
-    other.forget(ids=names(20, 50))
 
 
 def listed(path):
