@@ -233,7 +233,7 @@ def put_an_older_copy_back_and_remove_the_ledger(folder: Path) -> str:
 
 
 @attempt(
-    "Take the training record out of the file and compute its digest anew",
+    "Take the training record out of the file and compute its digest again",
     before="exact",
     now="refused",
 )
