@@ -38,9 +38,10 @@ from erasable.memory._keys import (
 )
 from erasable.memory._live import Follower, LiveRows, Record
 from erasable.memory._marks import CLASS, CONTENT, GROUP, ID, Marks, Tombstone
-from erasable.memory._memory import Forgotten, Memory, Row, utc_now
+from erasable.memory._memory import Memory
 from erasable.memory._neighbours import ExactSearch, Neighbours, Search
 from erasable.memory._quantized import ProductCodes, QuantizedSearch
+from erasable.memory._results import Forgotten, Row, utc_now
 from erasable.memory._select import Selection, when
 from erasable.memory._table import RowInfo
 from erasable.memory._tombstones import Tombstones

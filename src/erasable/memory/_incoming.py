@@ -15,6 +15,9 @@ from erasable.typing import Float32s, Group, Label, RowId
 
 T = TypeVar("T")
 
+MAX_ROWS = 2**22
+"""Beyond this many rows the integer sums of squares could overflow."""
+
 
 @dataclass(frozen=True)
 class Incoming:

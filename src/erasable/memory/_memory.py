@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from erasable.memory._digest import LtHash, encode_row, row_lanes
 from erasable.memory._find import Match, find_near
 from erasable.memory._grid import Grid
 from erasable.memory._incoming import (
+    MAX_ROWS,
     Incoming,
     as_list,
     check_embeddings,
@@ -23,35 +23,13 @@ from erasable.memory._incoming import (
 from erasable.memory._keys import as_id, encode_key, plain, sort_labels
 from erasable.memory._live import LiveRows, Record
 from erasable.memory._marks import Marks, Tombstone
+from erasable.memory._results import Forgotten, Row, incoming_again, utc_now
 from erasable.memory._select import Selection, select
 from erasable.memory._table import RowInfo, RowTable
 from erasable.memory._tombstones import Tombstones
-from erasable.typing import Float32s, Group, Ints, Label, RowId, Units
+from erasable.typing import Float32s, Ints, Label, RowId, Units
 
 _CHUNK = 16_384
-
-MAX_ROWS = 2**22
-"""Beyond this many rows the integer sums of squares could overflow."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One stored example: a copy of what the memory holds."""
-
-    id: RowId
-    label: Label
-    groups: tuple[Group, ...]
-    embedding: Float32s
-
-
-@dataclass(frozen=True)
-class Forgotten:
-    """What `Memory.forget` did: rows that left, classes left empty, digests around it."""
-
-    ids: tuple[RowId, ...]
-    emptied: tuple[Label, ...]
-    digest_before: str
-    digest_after: str
 
 
 class Memory:
@@ -369,7 +347,7 @@ class Memory:
         mine = set(self._tombstones.marks)
         news = Marks(mark for mark in marks if mark not in mine)
         records = [self.record(position) for position in range(len(self))]
-        rows = _incoming(self.table.embeddings, records)
+        rows = incoming_again(self.table.embeddings, records)
         return [records[place].id for place in Tombstones(self._grid, news).find(rows)]
 
     def respect(self, marks: Marks) -> None:
@@ -406,7 +384,7 @@ class Memory:
         """Put rows back as they were saved, into an empty memory, without asking the tombstones."""
         if len(self):
             raise StateError("Expected an empty memory to restore into, but it has rows.")
-        rows = _incoming(embeddings, records)
+        rows = incoming_again(embeddings, records)
         self._store(rows, serials=[record.serial for record in records])
         self._next_id = max(self._next_id, next_id)
 
@@ -521,18 +499,3 @@ class Memory:
     def _canonical_positions(self) -> list[int]:
         infos = self.table.infos
         return sorted(range(len(infos)), key=lambda position: encode_key(infos[position].id))
-
-
-def utc_now() -> str:
-    """Return the time, UTC, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _incoming(embeddings: Float32s, records: Sequence[Record]) -> Incoming:
-    return Incoming(
-        embeddings,
-        [record.label for record in records],
-        [record.id for record in records],
-        [record.groups for record in records],
-        [record.content for record in records],
-    )

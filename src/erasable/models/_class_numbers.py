@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self, final
 
+from erasable.errors import ArgumentError, listing
 from erasable.memory import encode_key
 from erasable.typing import Label
 
@@ -89,3 +90,15 @@ def _checksum(names: Iterable[tuple[int, Label | None]]) -> int:
     keys = [f"{at}:{encode_key(name)}" for at, name in names if name is not None]
     digests = [hashlib.sha256(key.encode()).digest() for key in keys]
     return sum(int.from_bytes(digest, "big") for digest in digests) % _MODULUS
+
+
+def require_among(labels: Iterable[Label], known: Iterable[Label]) -> None:
+    """Refuse labels that are not among the classes; 1 and True are two.
+
+    Raises:
+        ArgumentError: If there are some.
+    """
+    there = {label_key(label) for label in known}
+    missing = [label for label in labels if label_key(label) not in there]
+    if missing:
+        raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")

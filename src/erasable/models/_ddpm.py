@@ -18,7 +18,7 @@ from erasable.diffusion import (
 )
 from erasable.errors import ArgumentError, RowIdError, listing
 from erasable.models._base import NetworkModel, class_indices
-from erasable.models._class_numbers import label_key
+from erasable.models._class_numbers import require_among
 from erasable.models._columns import in_order
 from erasable.models._generator_parameters import is_share, whole_numbers
 from erasable.models._image_generator import (
@@ -121,10 +121,7 @@ class DDPM(NetworkModel, ImageGenerator):
             if not is_share(self.drop):
                 raise ArgumentError(f"Expected drop from 0 to below 1, but got {self.drop!r}.")
             known = distinct(labels if classes is None else as_labels(list(classes)))
-            there = set(map(label_key, known))  # 1 and True are two
-            missing = [label for label in distinct(labels) if label_key(label) not in there]
-            if missing:
-                raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")
+            require_among(distinct(labels), known)
             require_resumable(self)
             config = step_config(self)
             self.labels_ = known

@@ -25,7 +25,7 @@ from erasable.fusion import Kernels, get_kernels
 from erasable.memory import Grid, Marks, Memory, plain
 from erasable.models._base import class_indices
 from erasable.models._chosen_rows import requested_rows
-from erasable.models._class_numbers import ClassNumbers, label_key
+from erasable.models._class_numbers import ClassNumbers, label_key, require_among
 from erasable.models._columns import named_rows
 from erasable.models._consistency import Consistency, Judge
 from erasable.models._generator_parameters import (
@@ -196,10 +196,7 @@ class SPMGenerator(MemoryModel, ImageGenerator):
             blanks = np.zeros((len(inputs), 1), np.float32)
             row_ids = trial.add(blanks, labels, ids=ids, groups=groups, contents=contents)
             known = trial.classes if classes is None else distinct(as_labels(list(classes)))
-            there = set(map(label_key, known))  # 1 and True are two
-            missing = [label for label in trial.classes if label_key(label) not in there]
-            if missing:
-                raise ArgumentError(f"Expected labels among classes, but got {listing(missing)}.")
+            require_among(trial.classes, known)
             # A class without rows keeps its number free, not its name.
             names = ClassNumbers.of(known).left(trial.classes).names
             self._start(config.seed, tombstones, known=names)
