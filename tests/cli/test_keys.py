@@ -1,6 +1,7 @@
 """Keys and tombstones as a person handles them."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -119,3 +120,20 @@ def test_a_model_that_was_emptied_of_tombstones_still_answers(model):
     before = load(model).predict_proba(np.array([[0.5]]))
     call("tombstones", "drop", model, "--all")
     assert (load(model).predict_proba(np.array([[0.5]])) == before).all()
+
+
+def test_an_older_copy_is_caught_up_with_a_receipt(model, tmp_path):
+    backup = shutil.copytree(model, tmp_path / "backup")
+    call("forget", model, "--id", "y")
+    shutil.rmtree(model)
+    shutil.copytree(backup, model)
+
+    assert call("catch-up", model, "--dry-run").splitlines() == [
+        f"{model} is 1 revision old; would forget 1 row again",
+        "  y",
+    ]
+    shown = json.loads(call("catch-up", model, "--json"))
+    assert (shown["revisions"], shown["named"], shown["alike"]) == (1, ["y"], [])
+    assert [(receipt["rows"], receipt["saved"]) for receipt in shown["receipts"]] == [(1, True)]
+    assert "nothing was changed" in call("catch-up", model)
+    assert [row.id for row in load(model).memory] == ["z"]

@@ -11,7 +11,7 @@ import pytest
 from erasable import SPMClassifier, copy_model, load
 from erasable.errors import RowIdError, StateError, StoreError
 from erasable.memory import Marks
-from erasable.models import change
+from erasable.models import catch_up, change, forgotten_since
 from erasable.store import Ledger, ModelDirectory
 from models.toys import blobs, fitted, forget_keys, names, remembering
 
@@ -117,6 +117,39 @@ def test_a_row_that_came_back_under_another_id_is_forgotten_by_its_content(path,
     forget(path, "row-number-503")
     put_back(backup, path)
     assert "row-number-103" not in load(path, replay=True).memory
+
+
+def test_rows_that_only_have_the_input_of_a_forgotten_one_are_told_apart(path):
+    X, y = blobs(12)
+    model = load(path)
+    model.remember(X + 5, y, ids=names(12, 500))
+    model.save(path)
+    backup = shutil.copytree(path, path.with_name("with copies"))
+    forget(path, "row-number-503")
+    change(path, lambda model: model.forget(groups=["g1"]))
+    last = load(path)
+    put_back(backup, path)
+
+    since = forgotten_since(path)
+    named = {"row-number-503", *(f"row-number-{number}" for number in (101, 104, 107, 110))}
+    alike = {"row-number-103", *(f"row-number-{number}" for number in (501, 504, 507, 510))}
+    assert (since.revisions, set(since.named), set(since.alike)) == (2, named, alike)
+    with pytest.raises(StoreError, match=r"10 rows were forgotten since \(5 of them under another"):
+        load(path)
+
+    done = catch_up(path)
+    assert done.result == since
+    [receipt] = done.receipts
+    assert (receipt.rows, receipt.saved) == (10, True)
+    assert ids(done.model) == ids(load(path)) == sorted(set(ids(last)) - alike)
+
+
+def test_a_model_that_is_not_older_has_nothing_to_catch_up_with(path):
+    before = (path / "rows.sqlite").read_bytes()
+    assert forgotten_since(path) is None
+    done = catch_up(path)
+    assert (done.result, done.receipts) == (None, ())
+    assert (path / "rows.sqlite").read_bytes() == before
 
 
 def test_a_stale_process_cannot_save_over_a_copy_that_was_put_back(path, backup):

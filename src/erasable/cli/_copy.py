@@ -1,11 +1,12 @@
 """``erasable copy`` and ``erasable catch-up``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from erasable.cli._common import AsJson, ModelPath, emit
+from erasable.cli._common import AsJson, ModelPath, counted, emit
 
 
 def copy(
@@ -33,19 +34,39 @@ def copy(
     )
 
 
-def catch_up(model: ModelPath, as_json: AsJson = False) -> None:
+def catch_up(
+    model: ModelPath,
+    dry_run: Annotated[bool, typer.Option(help="Only tell what would be forgotten.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Forget again, in an older copy that was put in a model's place, what was forgotten since.
+
+    It goes by ids, groups and inputs, so a row with the very input of a forgotten one goes, too.
 
     \b
     Examples:
+      erasable catch-up model --dry-run
       erasable catch-up model
       erasable catch-up model --json
     """
-    from erasable.models import load
+    from erasable.models import catch_up, forgotten_since
 
-    found = load(model, replay=True)
-    emit(
-        {"rows": len(found.memory), "digest": found.memory.digest},
-        as_json=as_json,
-        lines=[f"{model} is up to date: {len(found.memory)} rows"],
-    )
+    done = None if dry_run else catch_up(model)
+    since = forgotten_since(model) if done is None else done.result
+    receipts = () if done is None else done.receipts
+    if since is None:
+        nothing = f"Nothing is known to be newer than {model}; nothing was changed."
+        emit({"revisions": 0, "named": [], "alike": []}, as_json=as_json, lines=[nothing])
+        return
+    would = "would forget" if dry_run else "forgot"
+    lines = [
+        f"{model} {'is' if dry_run else 'was'} {counted(since.revisions, 'revision')} old; "
+        f"{would} {counted(len(since.ids), 'row')} again"
+    ]
+    lines += [f"  {row_id}" for row_id in since.named]
+    lines += [f"  {row_id}  (has the very input of a forgotten row)" for row_id in since.alike]
+    if since.has_gap:
+        lines += ["Tombstones were taken out, so rows that were forgotten since may still be here."]
+    lines += [line for receipt in receipts for line in str(receipt).split("\n")]
+    document = {**asdict(since), "receipts": [receipt.to_dict() for receipt in receipts]}
+    emit(document, as_json=as_json, lines=lines)

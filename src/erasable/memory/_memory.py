@@ -338,8 +338,12 @@ class Memory:
         with self._live.lock.writing():
             return self._tombstones.drop(before=before)
 
-    def recognised(self, marks: Marks) -> list[RowId]:
-        """Return the ids of live rows that tombstones from elsewhere, unknown here, are about.
+    def recognised(self, marks: Marks) -> dict[RowId, bool]:
+        """Return the live rows that tombstones from elsewhere, unknown here, are about.
+
+        Returns:
+            By id: whether the row was named (its id or group was forgotten), or only has the input
+            of a row that was.
 
         Raises:
             StateError: If a key of those tombstones is missing, so that nobody can tell.
@@ -348,7 +352,8 @@ class Memory:
         news = Marks(mark for mark in marks if mark not in mine)
         records = [self.record(position) for position in range(len(self))]
         rows = incoming_again(self.table.embeddings, records)
-        return [records[place].id for place in Tombstones(self._grid, news).find(rows)]
+        tombstones = Tombstones(self._grid, news)
+        return {records[place].id: tombstones.names(rows, place) for place in tombstones.find(rows)}
 
     def respect(self, marks: Marks) -> None:
         """Take over tombstones from elsewhere.

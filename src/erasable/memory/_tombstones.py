@@ -151,16 +151,21 @@ class Tombstones:
             )
         if not len(self.marks):
             return []
-        return [position for position in range(len(rows)) if self._is_forgotten(rows, position)]
+        return [
+            position
+            for position in range(len(rows))
+            if self.names(rows, position) or self._has_input(rows, position)
+        ]
 
-    def _is_forgotten(self, rows: Incoming, position: int) -> bool:
+    def names(self, rows: Incoming, position: int) -> bool:
+        """Tell whether a row was forgotten by its id or by a group that was forgotten whole."""
+        is_named = rows.ids is not None and self.has_id(rows.ids[position])
+        return is_named or any(map(self.has_group, rows.groups[position]))
+
+    def _has_input(self, rows: Incoming, position: int) -> bool:
         units = self._grid.units(rows.embeddings[position])
         parts = self._parts(rows.contents[position], units)
-        return (
-            (rows.ids is not None and self.has_id(rows.ids[position]))
-            or any(self.marks.has(CONTENT, part) for part in parts)
-            or any(map(self.has_group, rows.groups[position]))
-        )
+        return any(self.marks.has(CONTENT, part) for part in parts)
 
     def _first(self, kind: str, name: RowId) -> Tombstone | None:
         found = (self.marks.tombstone(kind, form) for form in forms_of(name))

@@ -11,7 +11,15 @@ from erasable.models._copies import KnownCopy, Purged
 from erasable.models._differencing import Differencing, Shown, differencing
 from erasable.models._holding import HeldRow, Holding, Remainder, holding
 from erasable.models._knn import KNNClassifier
-from erasable.models._loading import Done, change, copy_model, load
+from erasable.models._loading import (
+    Done,
+    ForgottenSince,
+    catch_up,
+    change,
+    copy_model,
+    forgotten_since,
+    load,
+)
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
 from erasable.models._presets import PRESETS, preset
@@ -35,6 +43,7 @@ __all__ = [
     "Differencing",
     "Done",
     "ForgetPlan",
+    "ForgottenSince",
     "HeldRow",
     "Holding",
     "KNNClassifier",
@@ -53,11 +62,13 @@ __all__ = [
     "Verdict",
     "Votes",
     "audit",
+    "catch_up",
     "change",
     "convert",
     "copy_model",
     "declare",
     "differencing",
+    "forgotten_since",
     "holding",
     "load",
     "preset",

@@ -23,6 +23,7 @@ from erasable.store import (
     settle,
     without,
 )
+from erasable.typing import RowId
 
 if TYPE_CHECKING:
     from erasable.models._memory_model import MemoryModel
@@ -61,14 +62,34 @@ def load(
     for _ in range(_TRIES):
         found = _load(directory, given, replay=replay)
         if found is not None:
-            for doubt in found.doubts_:
-                log.warning("%s: %s", directory.path, doubt)
-            directory.tidy(found._view(found.weights_digest), timeout=0)
+            _leave_tidy(directory, found, timeout=0)
             return found
     raise StoreError(
         f"Expected to read the model in {directory.path}, but other processes change it all the "
         "time. Try again."
     )
+
+
+@dataclass(frozen=True)
+class ForgottenSince:
+    """What an older copy of a model still has that was forgotten since.
+
+    Attributes:
+        revisions: How many revisions it is older than the last state.
+        named: Ids of its rows of which the id, or a group, was forgotten.
+        alike: Ids of its other rows that have the very input of a row that was forgotten.
+        has_gap: Whether tombstones were taken out, so that there may be more.
+    """
+
+    revisions: int
+    named: tuple[RowId, ...]
+    alike: tuple[RowId, ...]
+    has_gap: bool
+
+    @property
+    def ids(self) -> tuple[RowId, ...]:
+        """Ids of all of them."""
+        return (*self.named, *self.alike)
 
 
 @dataclass(frozen=True)
@@ -132,6 +153,57 @@ def change(
     )
 
 
+def forgotten_since(
+    path: str | Path, *, encoder: nn.Module | None = None, allow_memory_level: bool = False
+) -> ForgottenSince | None:
+    """Tell what an older copy, put in the place of its model, would have to forget again.
+
+    Args:
+        path: The directory.
+        encoder: As for `load`.
+        allow_memory_level: As for `load`.
+
+    Returns:
+        What `catch_up` would forget; None if nothing is known to be newer than these files.
+
+    Raises:
+        StoreError: If it is missing, damaged or not a model.
+    """
+    directory = ModelDirectory(Path(path).resolve())
+    with directory.reading() as file:
+        model, saved = read_model(directory, file, Given(encoder, allow_memory_level))
+    known = Ledger(saved.identity).read()
+    if known is None or known.allows(saved.revision):
+        return None
+    return _forgotten_since(model, saved, known)
+
+
+def catch_up(
+    path: str | Path, *, encoder: nn.Module | None = None, allow_memory_level: bool = False
+) -> Done[ForgottenSince | None]:
+    """Forget again, in an older copy put in the place of its model, what was forgotten since.
+
+    Args:
+        path: The directory.
+        encoder: As for `load`.
+        allow_memory_level: As for `load`.
+
+    Returns:
+        What was forgotten again, None if nothing is known to be newer than these files; the model;
+        and a receipt if rows were forgotten.
+
+    Raises:
+        StoreError: If the model cannot be loaded or saved; nothing was changed then.
+    """
+    directory, given = ModelDirectory(Path(path).resolve()), Given(encoder, allow_memory_level)
+    done = _caught_up(directory, given, replay=True)
+    if done is None:
+        model = load(path, encoder=encoder, allow_memory_level=allow_memory_level)
+        return Done(None, model, ())
+    _leave_tidy(directory, done.model)
+    return Done(done.result, done.model, done.receipts)
+
+
 def copy_model(
     path: str | Path,
     new: str | Path,
@@ -170,10 +242,17 @@ def _held(directory: ModelDirectory, do: Callable[[Any], T], given: Given) -> Do
         model._check_parameters()
         write_state(model, opened, keeps_rows=True)
     receipts = model._saved_at(Place(directory.path, opened.identity, opened.revision))
+    _leave_tidy(directory, model)
+    return Done(result, model, receipts)
+
+
+def _leave_tidy(
+    directory: ModelDirectory, model: "MemoryModel", *, timeout: float = _MOMENT
+) -> None:
+    """Say what is in doubt about a model, and remove what others left in its directory."""
     for doubt in model.doubts_:
         log.warning("%s: %s", directory.path, doubt)
-    directory.tidy(model._view(model.weights_digest))
-    return Done(result, model, receipts)
+    directory.tidy(model._view(model.weights_digest), timeout=timeout)
 
 
 def _load(directory: ModelDirectory, given: Given, *, replay: bool) -> "MemoryModel | None":
@@ -191,7 +270,8 @@ def _load(directory: ModelDirectory, given: Given, *, replay: bool) -> "MemoryMo
             raise _too_old(directory, model, saved, known)
         return None
     try:
-        return _caught_up(directory, given, replay=replay)
+        done = _caught_up(directory, given, replay=replay)
+        return None if done is None else done.model
     except StoreBusyError:
         raise
     except StoreError as error:
@@ -200,8 +280,10 @@ def _load(directory: ModelDirectory, given: Given, *, replay: bool) -> "MemoryMo
         raise
 
 
-def _caught_up(directory: ModelDirectory, given: Given, *, replay: bool) -> "MemoryModel | None":
-    """Forget again what the ledger says was forgotten, save, and return the model."""
+def _caught_up(
+    directory: ModelDirectory, given: Given, *, replay: bool
+) -> Done[ForgottenSince] | None:
+    """Forget again what the ledger says was forgotten, and save; None if there is no need."""
     with changing(directory, timeout=_MOMENT) as opened:
         model, saved = read_model(directory, opened.file, given)
         known = opened.known
@@ -209,11 +291,11 @@ def _caught_up(directory: ModelDirectory, given: Given, *, replay: bool) -> "Mem
             return None  # another process has finished it
         if known.is_behind(saved.revision) and not replay:
             return None
-        _forget_again(model, saved, known)
+        since = _forget_again(model, saved, known)
         write_state(model, opened, keeps_rows=True, is_caught_up=True)
-    model._saved_at(Place(directory.path, opened.identity, opened.revision))
+    receipts = model._saved_at(Place(directory.path, opened.identity, opened.revision))
     log.info("%s: what was forgotten since is forgotten here, too", directory.path)
-    return model
+    return Done(since, model, receipts)
 
 
 def _caught_up_in_memory(
@@ -227,10 +309,10 @@ def _caught_up_in_memory(
     return model
 
 
-def _forget_again(model: "MemoryModel", saved: Saved, known: Remembered) -> None:
-    ids = _forgotten_since(model, saved, known)
-    if ids:
-        model.forget(ids=ids)
+def _forget_again(model: "MemoryModel", saved: Saved, known: Remembered) -> ForgottenSince:
+    since = _forgotten_since(model, saved, known)
+    if since.ids:
+        model.forget(ids=list(since.ids))
     pending = known.pending(saved.revision)
     if pending is not None and pending.is_replacement:
         model.doubts_ = (
@@ -238,17 +320,18 @@ def _forget_again(model: "MemoryModel", saved: Saved, known: Remembered) -> None
             "A save began to put another model in the place of this one, and nobody noted that it "
             "was done. If it was, these are the files of the model that was replaced.",
         )
-    if known.is_behind(saved.revision) and _has_gap(known):
+    if since.has_gap:
         model.doubts_ = (
             *model.doubts_,
             "Tombstones were taken out since this copy was made, so rows that were forgotten since "
             "may be in it again.",
         )
     model.memory.tombstones.marks.update(known.all_marks)
+    return since
 
 
-def _forgotten_since(model: "MemoryModel", saved: Saved, known: Remembered) -> list[Any]:
-    """Return the ids of live rows that were forgotten since a copy was made.
+def _forgotten_since(model: "MemoryModel", saved: Saved, known: Remembered) -> ForgottenSince:
+    """Return the live rows that were forgotten since a copy was made.
 
     A save that was interrupted began from this very state, so ids tell all of its rows. Of an older
     copy contents and groups count, too: its rows may have had other ids since.
@@ -259,14 +342,17 @@ def _forgotten_since(model: "MemoryModel", saved: Saved, known: Remembered) -> l
             f"Expected the keys of what was forgotten since in {keys_folder()}, but "
             f"{listing(news.missing_keys)} are not there. Put the key files back."
         )
-    if known.is_behind(saved.revision):
-        return list(model.memory.recognised(news))
-    return [info.id for info in model.memory.table.infos if _is_marked(info.id, news)]
-
-
-def _has_gap(known: Remembered) -> bool:
-    """Tell whether tombstones were ever dropped, or lifted from rows that were stored again."""
-    return Tombstones(Grid(), known.all_marks).has_gap
+    is_behind = known.is_behind(saved.revision)
+    if is_behind:
+        found = model.memory.recognised(news)
+    else:
+        found = {info.id: True for info in model.memory.table.infos if _is_marked(info.id, news)}
+    return ForgottenSince(
+        known.newest - saved.revision,
+        tuple(row_id for row_id, is_named in found.items() if is_named),
+        tuple(row_id for row_id, is_named in found.items() if not is_named),
+        is_behind and Tombstones(Grid(), known.all_marks).has_gap,
+    )
 
 
 def _is_marked(row_id: Any, marks: Marks) -> bool:
@@ -286,21 +372,27 @@ def _too_old(
     """Return the error of an older copy, with what was forgotten since."""
     behind = known.newest - saved.revision
     try:
-        count = len(_forgotten_since(model, saved, known))
+        since = _forgotten_since(model, saved, known)
     except StateError:
         rows = "rows may have been forgotten since"
     else:
+        count = len(since.ids)
         rows = f"{count} row{'s were' if count != 1 else ' was'} forgotten since"
-        if _has_gap(known):
+        if since.has_gap:
             rows = (
                 "tombstones were taken out, so nobody can tell how many rows were forgotten since, "
                 f"except {count}"
             )
+        if since.alike:
+            rows += (
+                f" ({len(since.alike)} of them under another id: rows with the very input of one "
+                "that was forgotten)"
+            )
     return StoreRefusedError(
         f"Expected the last state of the model in {directory.path}, but this copy is {behind} "
         f"revision{'s' if behind != 1 else ''} old; {rows}. Pass replay=True to load(), or run "
-        "'erasable catch-up', to forget the same rows here, too; or put the last files back. To "
-        "have a second model, use 'erasable copy'."
+        "'erasable catch-up', to forget the same rows here, too ('erasable catch-up --dry-run' "
+        "lists them); or put the last files back. To have a second model, use 'erasable copy'."
     )
 
 
