@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from erasable.errors import StateError
 
-_PATIENCE = 0.05
+_PATIENCE = 0.005
 """Seconds that changes may keep a reader waiting, one after the other."""
 
 
