@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from erasable.baselines._rows import Rows
 from erasable.data import Split
 from erasable.errors import ArgumentError, ErasableError
-from erasable.training import Augmentation
+from erasable.training import Training
 
 
 class DivergedError(ErasableError, ArithmeticError):
@@ -114,8 +114,7 @@ class Task:
         retain: All others.
         count: Number of classes.
         budget: What may be spent.
-        augmentation: How images were varied when the original was trained.
-        label_smoothing: Label smoothing of that training.
+        training: How the original was trained: its loss, and how images were varied.
         account: Where the time goes.
         figures: What the method measures of itself.
         verbose: Whether to show progress.
@@ -127,8 +126,7 @@ class Task:
     retain: Rows
     count: int
     budget: Budget = field(default_factory=Budget)
-    augmentation: Augmentation = "none"
-    label_smoothing: float = 0.0
+    training: Training = field(default_factory=Training)
     account: TimeAccount = field(default_factory=TimeAccount)
     figures: dict[str, float] = field(default_factory=dict)
     verbose: bool = False
@@ -136,7 +134,7 @@ class Task:
 
     def loss(self, logits: Tensor, classes: Tensor) -> Tensor:
         """Return the loss that the original was trained with."""
-        return F.cross_entropy(logits, classes, label_smoothing=self.label_smoothing)
+        return F.cross_entropy(logits, classes, label_smoothing=self.training.label_smoothing)
 
 
 @dataclass(frozen=True, kw_only=True)

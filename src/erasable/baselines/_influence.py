@@ -107,7 +107,7 @@ def mean_gradient(
         tick: Told how many rows were read, batch by batch.
     """
     total = torch.zeros(sum(p.numel() for p in parameters))
-    for inputs, classes in rows.batches(_BATCH, draw, task.augmentation):
+    for inputs, classes in rows.batches(_BATCH, draw, task.training):
         total += gradient(task, inputs, classes, parameters) * (len(classes) / len(rows))
         tick(len(classes))
     return total

@@ -35,7 +35,9 @@ class Retrain(ModelMethod):
                 "others (init). Train an oracle of it yourself, from the same start."
             )
         model = clone(original)
-        model.set_params(random_state=self.seed, verbose=int(verbose), checkpoint=None)
+        model.set_params(
+            random_state=self.seed, training__verbose=verbose, training__checkpoint=None
+        )
         with account.part("training"):
             if hasattr(original, "forget"):
                 model.fit(retain.X, retain.y, ids=list(retain.ids), groups=retain.groups)

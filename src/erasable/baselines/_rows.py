@@ -11,7 +11,7 @@ from torch import Tensor
 
 from erasable.data import Split
 from erasable.errors import ArgumentError, listing
-from erasable.training import Augmentation, Inputs, as_images, augment
+from erasable.training import Augmentation, Inputs, Training, as_images, augment
 from erasable.typing import Ints
 
 
@@ -51,7 +51,7 @@ class Rows:
         return max(1, min(math.ceil(len(self) / size), len(self) // 2))
 
     def batches(
-        self, size: int, draw: Draw, augmentation: Augmentation = "none"
+        self, size: int, draw: Draw, augmentation: Augmentation | Training = "none"
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield inputs and class indices of every row once, in random order.
 

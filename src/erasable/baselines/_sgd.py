@@ -173,7 +173,7 @@ class Run:
     def _batches(self, rows: Rows) -> Iterator[tuple[Tensor, Tensor]]:
         own = self._method.augmentation
         return rows.batches(
-            self._method.batch_size, self.draw, self._task.augmentation if own is None else own
+            self._method.batch_size, self.draw, self._task.training if own is None else own
         )
 
     def _check(self, loss: Tensor) -> None:

@@ -186,7 +186,7 @@ class SISAClassifier:
             seed = self._seed(shard, slice_)
             train(
                 network,
-                CrossEntropy(label_smoothing=self._config.label_smoothing),
+                CrossEntropy(label_smoothing=self._config.how.label_smoothing),
                 inputs=part.inputs,
                 classes=part.classes,
                 config=replace(self._config, epochs=self._epochs, seed=seed),

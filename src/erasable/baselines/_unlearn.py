@@ -20,6 +20,7 @@ from erasable.baselines._rows import as_rows
 from erasable.baselines._sgd import require_finite
 from erasable.data import Split
 from erasable.errors import ArgumentError, RowIdError, listing
+from erasable.training import Training, as_training
 
 _CHECKED = 64
 """Rows that an edited network is asked for, to see whether its answers are numbers."""
@@ -77,8 +78,7 @@ def unlearn(
         as_rows(retain, labels),
         len(labels),
         budget=budget or Budget(),
-        augmentation=getattr(original, "augmentation", None) or "none",
-        label_smoothing=getattr(original, "label_smoothing", None) or 0.0,
+        training=training_of(original),
         account=account,
         verbose=verbose,
     )
@@ -94,6 +94,12 @@ def unlearn(
         task.figures,
         task.is_complete,
     )
+
+
+def training_of(original: Any) -> Training:
+    """Return how a model was trained; the usual way for a network that does not say."""
+    given = getattr(original, "training", None)
+    return as_training(given) if isinstance(given, (str, Training)) else Training()
 
 
 def network_of(original: Any) -> nn.Module:

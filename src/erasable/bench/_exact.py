@@ -25,6 +25,7 @@ from erasable.data import Dataset, Split
 from erasable.errors import Problems, listing
 from erasable.metrics import klom, u_lira
 from erasable.models import SPMClassifier, audit, read_embedded
+from erasable.training import Training
 
 DRAWS = (0, 1, 2)
 """Seeds of the memories that hold a share of the rows."""
@@ -141,7 +142,7 @@ class _Exact:
                 encoder_options=self._settings.options,
                 embedding_cache=self._settings.cache,
                 random_state=0,
-                verbose=int(self._verbose),
+                training=Training(verbose=self._verbose),
             )
             model.remember(self._train.X, self._train.y, ids=self._train.ids)
             self._built = model, model.embed(self._test.X, ids=self._test.ids)

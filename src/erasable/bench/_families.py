@@ -9,7 +9,7 @@ from typing import Any
 from erasable.baselines import SISAClassifier
 from erasable.data import Split
 from erasable.memory import SHRINKAGE
-from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier
+from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier, parameters_of
 from erasable.training import TrainingConfig, seconds_spent
 
 GRAPH = {"tiny": (1, 64), "laptop": (1, 512), "paper": (20, 1024)}
@@ -72,7 +72,7 @@ class Training:
     def shared(self, family: str) -> dict[str, Any]:
         """Return parameters of the estimator that is trained for a family."""
         own = {"random_state": self.seed, "checkpoint": self.checkpoints(family)}
-        return {**self.parameters, **own, "verbose": int(self.verbose)}
+        return parameters_of({**self.parameters, **own, "verbose": self.verbose})
 
     @property
     def names(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _twin(training: Training) -> Trained:
     rows = training.rows
     twin = ParametricClassifier(**training.shared("twin"))
     twin.fit(rows.X, rows.y, classes=training.classes)
-    own = {"encoder": twin.encoder_, "checkpoint": None, "k": NEIGHBOURS}
+    own = {"encoder": twin.encoder_, "training": "standard", "k": NEIGHBOURS}
     knn = KNNClassifier(**{**_adapted(training, "twin", epochs=0), **own})
     knn.fit(rows.X, rows.y, **training.names)
     return Trained({"parametric": twin, "knn": knn}, seconds_spent(training.checkpoints("twin")))
@@ -119,9 +119,8 @@ def _gnn(training: Training) -> Trained:
     """Adapt the semi-parametric model of the same rows and seed to a graph set encoder."""
     base = _spm(training)
     epochs, support = GRAPH[training.scale]
-    model = SPMClassifier(
-        **_adapted(training, "gnn", epochs=epochs), set_encoder="graph", support_size=support
-    )
+    model = SPMClassifier(**_adapted(training, "gnn", epochs=epochs), set_encoder="graph")
+    model.set_params(training__support_size=support)
     model.fit(
         training.rows.X,
         training.rows.y,
@@ -135,15 +134,20 @@ def _gnn(training: Training) -> Trained:
 
 def _sisa(training: Training) -> Trained:
     rows = training.rows
-    own = {"epochs": 0, "checkpoint": None}
+    own = {"epochs": 0, "training": "standard"}
 
     def make(seed: int) -> Any:
         drawn = ParametricClassifier(**{**training.shared("sisa"), **own, "random_state": seed})
         drawn.fit(rows.X[:2], rows.y[:2], classes=training.classes)
         return drawn.network_
 
-    known = TrainingConfig.__dataclass_fields__
-    config = TrainingConfig(**{k: v for k, v in training.parameters.items() if k in known})
+    given = parameters_of({"verbose": False, **training.parameters})
+    config = TrainingConfig(
+        epochs=given["epochs"],
+        batch_size=given["batch_size"],
+        learning_rate=given["learning_rate"],
+        how=given["training"],
+    )
     model = SISAClassifier(make, config, **SISA, seed=training.seed, verbose=training.verbose)
     model.fit(
         rows.X,

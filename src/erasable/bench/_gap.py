@@ -15,7 +15,7 @@ import numpy as np
 from erasable.bench._runs import Run, Runs, data_settings
 from erasable.data import Dataset
 from erasable.errors import ArgumentError
-from erasable.models import ParametricClassifier, SPMClassifier, preset
+from erasable.models import ParametricClassifier, SPMClassifier, parameters_of, preset_settings
 from erasable.training import input_shape
 
 Say = Callable[[str], None]
@@ -107,7 +107,7 @@ def run_gap(
     """
     if not seeds:
         raise ArgumentError("Expected at least one seed, but got none.")
-    parameters = preset(scale, input_shape(data.train.X))
+    parameters = preset_settings(scale, input_shape(data.train.X))
     if not parameters["epochs"]:
         raise ArgumentError(f"Expected a preset that trains, but got {scale!r}.")
     if not 2 <= rows <= len(data.train.ids) * 2 // 3:
@@ -131,8 +131,8 @@ def run_gap(
 
         def work(folder: Path) -> dict[str, Any]:
             train, held_out = (data.train.take(part) for part in parts)
-            own = {"random_state": seed, "checkpoint": folder / "fit", "verbose": int(verbose)}
-            fitted = model(**chosen, **own).fit(train.X, train.y)
+            own = {"random_state": seed, "checkpoint": folder / "fit", "verbose": verbose}
+            fitted = model(**parameters_of({**chosen, **own})).fit(train.X, train.y)
             accuracy = float(np.mean(fitted.predict(held_out.X) == held_out.y))
             return {"accuracy": accuracy, "history": fitted.history_}
 

@@ -15,7 +15,7 @@ import numpy as np
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError
-from erasable.models import SPMClassifier, preset, read_embedded
+from erasable.models import SPMClassifier, parameters_of, preset_settings, read_embedded
 from erasable.training import input_shape
 from erasable.typing import Ints
 
@@ -51,7 +51,7 @@ def run_share(
     test = test_rows(data)
     if not seeds:
         raise ArgumentError("Expected at least one seed, but got none.")
-    trained = preset(scale, input_shape(data.train.X))
+    trained = preset_settings(scale, input_shape(data.train.X))
     if not trained["epochs"]:
         raise ArgumentError(f"Expected a preset that trains, but got {scale!r}.")
     if frozen is not None:
@@ -81,10 +81,10 @@ def run_share(
 def _parameters(
     train: Split, scale: str, frozen: dict[str, Any] | None, folder: Path, *, verbose: bool
 ) -> dict[str, Any]:
-    shared = {"checkpoint": folder / "spm", "verbose": int(verbose)}
+    shared = {"checkpoint": folder / "spm", "verbose": verbose}
     if frozen is not None:
-        return {**frozen, **_PRETRAIN, **shared}
-    return {**preset(scale, input_shape(train.X)), **shared}
+        return parameters_of({**frozen, **_PRETRAIN, **shared})
+    return parameters_of({**preset_settings(scale, input_shape(train.X)), **shared})
 
 
 def _measure(

@@ -19,7 +19,13 @@ from erasable.bench._families import GRAPH, GRAPH_ENCODER_LR_FACTOR
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError
-from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier, preset
+from erasable.models import (
+    KNNClassifier,
+    ParametricClassifier,
+    SPMClassifier,
+    parameters_of,
+    preset_settings,
+)
 from erasable.training import input_shape
 
 REDUCTIONS = ("prototypes", "neighbours", "rows", "gaussian")
@@ -85,7 +91,7 @@ def run_std_cls(
             "table": "std_cls",
             "data": data_settings(data),
             "preset": scale,
-            "parameters": preset(scale, input_shape(data.train.X)),
+            "parameters": preset_settings(scale, input_shape(data.train.X)),
             "graph": {"epochs": GRAPH[scale][0], "support_size": GRAPH[scale][1]},
             "graph_encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR,
             "fractions": list(FRACTIONS),
@@ -132,11 +138,8 @@ class _Seed:
     ) -> None:
         self._train, self._test = train, test
         self._scale, self._seed, self._folder, self._say = scale, seed, folder, say
-        self._shared = {
-            **preset(scale, input_shape(train.X)),
-            "random_state": seed,
-            "verbose": int(verbose),
-        }
+        own = {"random_state": seed, "verbose": verbose}
+        self._shared = parameters_of({**preset_settings(scale, input_shape(train.X)), **own})
 
     def result(self) -> dict[str, Any]:
         """Train everything and return what was measured."""
@@ -176,14 +179,14 @@ class _Seed:
         model = SPMClassifier(
             **{**self._shared, "encoder": "auto", "encoder_options": None, "epochs": epochs},
             set_encoder="graph",
-            support_size=support,
         )
+        model.set_params(training__support_size=support)
         start = {"init": spm, "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR}
         return self._fitted("graph", model, {**self._names(), **start})
 
     def _fitted(self, name: str, model: Any, options: dict[str, Any]) -> tuple[Any, float]:
         self._say(f"training {name}")
-        model.set_params(checkpoint=self._folder / name)
+        model.set_params(training__checkpoint=self._folder / name)
         start = time.perf_counter()
         model.fit(self._train.X, self._train.y, **options)
         return model, time.perf_counter() - start

@@ -23,7 +23,7 @@ from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.bench._sheet import Entry, Figure, Sheet
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError
-from erasable.models import SPMClassifier, preset
+from erasable.models import SPMClassifier, parameters_of, preset_settings
 from erasable.training import input_shape
 
 Say = Callable[[str], None]
@@ -178,7 +178,7 @@ class _Maker:
     ) -> None:
         self._train, self._test, self._public = data.train, test_rows(data), public
         self._runs, self._say, self._verbose = runs, say, verbose
-        self._parameters = preset(scale, input_shape(data.train.X))
+        self._parameters = preset_settings(scale, input_shape(data.train.X))
         if not self._parameters["epochs"]:
             raise ArgumentError(f"Expected a preset that trains, but got {scale!r}.")
         self._classes: list[Any] = sorted(set(data.train.y.tolist()))
@@ -260,13 +260,9 @@ class _Maker:
 
     def _made(self, recipe: Recipe, rows: Split, seed: int, folder: Path) -> SPMClassifier:
         """Train on a share of the rows and remember the others."""
-        model = SPMClassifier(
-            **self._parameters,
-            reduction=recipe.reduction,
-            random_state=seed,
-            checkpoint=folder,
-            verbose=int(self._verbose),
-        )
+        own = {"random_state": seed, "checkpoint": folder, "verbose": self._verbose}
+        parameters = parameters_of({**self._parameters, **own})
+        model = SPMClassifier(**parameters, reduction=recipe.reduction)
         start = self._start() if recipe.is_public else None
         if not recipe.share:
             model.set_params(epochs=0)
@@ -287,12 +283,9 @@ class _Maker:
         if self._public is None:
             raise ArgumentError("Expected public rows to start from, but got none.")
         settings = {**self._shared, "what": "public"}
-        model = SPMClassifier(
-            **self._parameters,
-            random_state=0,
-            checkpoint=self._runs.place("weights", settings),
-            verbose=int(self._verbose),
-        )
+        place = self._runs.place("weights", settings)
+        own = {"random_state": 0, "checkpoint": place, "verbose": self._verbose}
+        model = SPMClassifier(**parameters_of({**self._parameters, **own}))
         rows = self._public.train
         return model.fit(rows.X, rows.y, ids=rows.ids)
 

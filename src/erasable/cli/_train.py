@@ -47,8 +47,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny, laptop, paper or exact (generator: tiny, demo, laptop, paper or trial): "
-            "settings for what you did not set."
+            help="tiny, laptop, fast, accurate, paper or exact (generator: tiny, demo, laptop, "
+            "paper or trial): settings for what you did not set."
         ),
     ] = None,
     kind: Annotated[
@@ -146,7 +146,11 @@ def train(
         float | None, typer.Option(help="Share of the target spread out; default: 0.")
     ] = None,
     augmentation: Annotated[
-        str | None, typer.Option(help="none (default), crop, flip or crop_flip.")
+        str | None,
+        typer.Option(help="none (default), crop, flip, crop_flip or resized_crop_flip."),
+    ] = None,
+    views: Annotated[
+        str | None, typer.Option(help="A prediction is a mean of: one (default), mirror or six.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     overwrite: Annotated[bool, typer.Option(help="Replace a model that is there.")] = False,
@@ -183,6 +187,7 @@ def train(
             "--set-encoder": set_encoder,
             "--support-sampling": support_sampling,
             "--sampler": sampler,
+            "--views": views,
             "--epochs": epochs,
             "--label-smoothing": label_smoothing,
             "--encoder-lr-factor": None if encoder_lr_factor == 1.0 else encoder_lr_factor,
@@ -213,6 +218,12 @@ def train(
         "--judge": judge,
         "--network-option": network_option,
     }
+    if kind == "knn":
+        only |= {
+            "--support-size": support_size,
+            "--support-sampling": support_sampling,
+            "--sampler": sampler,
+        }
     _refuse([name for name, value in only.items() if value is not None], f"--kind {kind}")
     from erasable.errors import StoreRefusedError
     from erasable.store import ModelDirectory
@@ -249,12 +260,13 @@ def train(
         "random_state": seed,
         "checkpoint": partial,
         "verbose": not as_json,
+        "views": views,
     }
     if encoder is not None:
         settings.pop("encoder_options", None)  # those of the preset's own encoder
     elif encoder_option and settings.get("encoder_options"):
         given["encoder_options"] = {**settings["encoder_options"], **(given_options or {})}
-    wanted = _new(kind, **{**settings, **{k: v for k, v in given.items() if v is not None}})
+    wanted = _new(kind, {**settings, **{k: v for k, v in given.items() if v is not None}})
     classifier = in_place_of(model, wanted) if is_there else wanted
     if partial.exists():
         say(f"Going on with the training in {partial}.")
@@ -327,20 +339,20 @@ def _rows(
 
 
 def _preset(name: str, rows: "Arrays") -> dict[str, Any]:
-    from erasable.models import preset
+    from erasable.models import preset_settings
     from erasable.training import input_shape
 
-    return preset(name, input_shape(rows.X))
+    return preset_settings(name, input_shape(rows.X))
 
 
-def _new(kind: str, **options: Any) -> "MemoryClassifier":
-    from erasable.models import KNNClassifier, SPMClassifier
+def _new(kind: str, settings: dict[str, Any]) -> "MemoryClassifier":
+    from erasable.models import KNNClassifier, SPMClassifier, parameters_of
 
     kinds: dict[str, type[MemoryClassifier]] = {"spm": SPMClassifier, "knn": KNNClassifier}
     if kind not in kinds:
         raise ArgumentError(f"Expected --kind spm, knn or generator, but got {kind!r}.")
     classifier = kinds[kind]()
-    classifier.set_params(**chosen(classifier, **options))
+    classifier.set_params(**chosen(classifier, **parameters_of(settings)))
     return classifier
 
 

@@ -2,11 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
 from erasable.errors import ArgumentError
+
+
+class Rows(Protocol):
+    """Inputs of rows, of which some can be taken out as a tensor."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """Return some of them, (n, …)."""
+        ...
 
 
 class Encoder(nn.Module, ABC):
@@ -41,6 +53,15 @@ class Encoder(nn.Module, ABC):
 
     def load_pretrained(self) -> None:
         """Load published weights and set ``public_source``, if this encoder comes with any."""
+
+    def prepare(self, inputs: "Rows") -> None:
+        """Begin from the rows that will be trained on; most encoders do not look at them.
+
+        Called once before a training, never by what only encodes.
+
+        Args:
+            inputs: The rows' inputs, (n, …).
+        """
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:

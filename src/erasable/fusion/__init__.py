@@ -15,6 +15,7 @@ from erasable.fusion._dot_product import (
 from erasable.fusion._gaussian import GaussianReduction
 from erasable.fusion._modules import FeatureFusion, Fusion, RowSet, VoteFusion
 from erasable.fusion._neighbours import KNNReduction, NeighboursReduction
+from erasable.fusion._precision import full, in_full_precision
 from erasable.fusion._prototypes import PrototypesReduction
 from erasable.fusion._registry import REDUCTIONS, Reading, get_reduction, register_reduction
 from erasable.fusion._rows import RowsReduction
@@ -42,8 +43,10 @@ __all__ = [
     "additive_attention",
     "additive_votes",
     "aggregate",
+    "full",
     "get_kernels",
     "get_reduction",
+    "in_full_precision",
     "log_aggregate",
     "register_reduction",
     "scale_factor",

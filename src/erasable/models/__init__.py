@@ -22,7 +22,7 @@ from erasable.models._loading import (
 )
 from erasable.models._parametric import ParametricClassifier
 from erasable.models._plan import ForgetPlan
-from erasable.models._presets import PRESETS, preset
+from erasable.models._presets import PRESETS, parameters_of, preset, preset_settings
 from erasable.models._provenance import Provenance, Source, declare, provenance_of
 from erasable.models._reader import read_embedded
 from erasable.models._semi_parametric import Layer, SemiParametric
@@ -71,7 +71,9 @@ __all__ = [
     "forgotten_since",
     "holding",
     "load",
+    "parameters_of",
     "preset",
+    "preset_settings",
     "provenance_of",
     "read_embedded",
     "require_diffusion",

@@ -188,7 +188,7 @@ def _answering(model: MemoryModel, queries: Any) -> Answering:
     if isinstance(model, MemoryClassifier):
         given = queries
         if given is not None:
-            given = list(model._embeddings(model._check_inputs(queries, reset=False)))
+            given = list(model._queries(model._check_inputs(queries, reset=False)))
         return lambda memory, rows: Views(model, given or [stored_queries(memory, rows)])
     if queries is not None:
         raise ArgumentError("Expected no queries: a generator is asked for images of its classes.")

@@ -5,7 +5,6 @@ import copy
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +23,15 @@ from erasable.memory import plain
 from erasable.models._input_kind import InputKind, as_kind, as_recorded, kind_of
 from erasable.models._inputs import as_float32, is_lazy
 from erasable.models._provenance import Provenance, attach, declared, provenance_of, recorded
-from erasable.training import Inputs, Objective, TrainingConfig, as_images, train
+from erasable.training import (
+    Inputs,
+    Objective,
+    Training,
+    TrainingConfig,
+    as_images,
+    as_training,
+    train,
+)
 from erasable.typing import Label
 
 log = logging.getLogger(__name__)
@@ -37,8 +44,6 @@ class NetworkModel(BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is unty
 
     random_state: Any
     device: str
-    checkpoint: str | Path | None
-    verbose: int
     network_: Any
     input_shape_: tuple[int, ...]
     input_kind_: InputKind | None
@@ -167,6 +172,29 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
 
     encoder: str | nn.Module
     encoder_options: dict[str, Any] | None
+    views: str
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    training: str | Training
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; all of them, or none if one has no such name or value.
+
+        Values are checked if the model is fitted; otherwise `fit` checks them.
+
+        Args:
+            **params: New values by the parameters' names; ``training__momentum`` and the like are
+                those of the training.
+        """
+        prefix = "training__"
+        inner = {
+            k.removeprefix(prefix): params.pop(k) for k in list(params) if k.startswith(prefix)
+        }
+        if inner:
+            given = as_training(params.get("training", self.training))
+            params["training"] = given.changed(**inner)
+        return super().set_params(**params)
 
     # -- prediction ------------------------------------------------------------------------------
 
@@ -200,16 +228,24 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
 
     # -- building and training -------------------------------------------------------------------
 
-    def _config(self) -> TrainingConfig:
-        return self._training(self._seed())
+    @property
+    def _how(self) -> Training:
+        return as_training(self.training)
 
-    def _training(self, seed: int) -> TrainingConfig:
-        names = {field.name for field in fields(TrainingConfig)} & set(self.get_params(deep=False))
-        settings = {name: plain(getattr(self, name)) for name in names}
-        return TrainingConfig(**settings, seed=seed)
+    def _config(self) -> TrainingConfig:
+        return self._run(self._seed())
+
+    def _run(self, seed: int) -> TrainingConfig:
+        return TrainingConfig(
+            epochs=plain(self.epochs),
+            batch_size=plain(self.batch_size),
+            learning_rate=plain(self.learning_rate),
+            how=self._how,
+            seed=seed,
+        )
 
     def _check_values(self) -> None:
-        self._training(seed=0)  # not drawn: a generator of random numbers would move on
+        self._run(seed=0)  # not drawn: a generator of random numbers would move on
 
     def _own_encoder(self) -> str | nn.Module:
         """Return the encoder parameter; a module as a copy, so that the user's stays as it is."""
@@ -247,7 +283,8 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
         *,
         network: nn.Module | None = None,
     ) -> list[dict[str, float]]:
-        if self.checkpoint is not None and self.random_state is None:
+        checkpoint = config.how.checkpoint
+        if checkpoint is not None and self.random_state is None:
             raise ArgumentError(
                 "Expected random_state with checkpoint, but it is None: a run that draws a new "
                 "seed each time cannot be resumed."
@@ -259,8 +296,8 @@ class NetworkClassifier(ClassifierMixin, NetworkModel):  # type: ignore[misc]  #
             classes=classes,
             config=config,
             device=self.device,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-            verbose=bool(self.verbose),
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            verbose=config.how.verbose,
         )
 
 

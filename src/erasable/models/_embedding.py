@@ -15,6 +15,7 @@ from erasable.encoders import ModuleEncoder
 from erasable.memory import forms_of
 from erasable.models._copies import clear_caches
 from erasable.models._networks import SPMNetwork, evaluate
+from erasable.models._views import viewed
 from erasable.store import EmbeddingCache
 from erasable.training import Inputs
 from erasable.typing import Ints, RowId
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 def embeddings(network: SPMNetwork, inputs: Inputs | Tensor) -> Iterator[Tensor]:
     """Yield normalised embeddings of inputs, batch by batch."""
     return evaluate(network.embedder, inputs, is_precise=network.encoder.is_precise)
+
+
+def query_embeddings(network: SPMNetwork, inputs: Inputs | Tensor, views: str) -> Iterator[Tensor]:
+    """Yield normalised embeddings of queries, batch by batch: the mean over their views."""
+    embedder = viewed(network.embedder, views)
+    return evaluate(embedder, inputs, is_precise=network.encoder.is_precise)
 
 
 def cached_embeddings(

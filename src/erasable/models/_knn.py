@@ -18,7 +18,7 @@ from erasable.models._memory_classifier import MemoryClassifier
 from erasable.models._networks import ParametricNetwork, SPMNetwork
 from erasable.models._provenance import CHOICE, Provenance, Source, record_rows
 from erasable.models._reading import reading
-from erasable.training import CrossEntropy, Inputs, TrainingConfig
+from erasable.training import CrossEntropy, Inputs, Training, TrainingConfig
 from erasable.typing import Group, Ints, Label
 
 _KS = (1, 2, 5, 10, 20, 50, 100, 200)
@@ -43,18 +43,16 @@ class KNNClassifier(MemoryClassifier):
         embedding_cache: Folder to keep embeddings of rows in: with a frozen encoder, each row is
             encoded once, also across models and interrupted runs. Rows then need ids. `forget`
             removes them there too.
+        views: As for `SPMClassifier`.
         epochs: Passes over the rows; 0 trains nothing.
         batch_size: Rows per step.
         learning_rate: Largest learning rate of SGD.
-        momentum: Nesterov momentum.
-        weight_decay: L2 penalty on matrices and kernels.
-        label_smoothing: Share of the target spread over the classes.
-        augmentation: ``none``, ``crop`` or ``crop_flip``, for images.
+        training: How the network is trained otherwise: a `Training`, or the name of one:
+            ``standard``, ``fast`` or ``accurate``. A search reaches into it, as in
+            ``training__momentum``.
         random_state: Seed of everything random.
         allow_memory_level: As for `SPMClassifier`.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        checkpoint: Folder for the state after each epoch; a run that was interrupted goes on there.
-        verbose: Show a progress bar.
 
     Examples:
         >>> from sklearn.datasets import load_iris
@@ -75,18 +73,14 @@ class KNNClassifier(MemoryClassifier):
         normalize: str = "auto",
         grid_bits: int = 14,
         embedding_cache: str | Path | None = None,
+        views: str = "one",
         epochs: int = 30,
         batch_size: int = 128,
         learning_rate: float = 0.1,
-        momentum: float = 0.9,
-        weight_decay: float = 5e-4,
-        label_smoothing: float = 0.0,
-        augmentation: str = "none",
+        training: str | Training = "standard",
         random_state: Any = None,
         allow_memory_level: bool = False,
         device: str = "auto",
-        checkpoint: str | Path | None = None,
-        verbose: int = 0,
     ) -> None:
         self.encoder = encoder
         self.k = k
@@ -96,18 +90,14 @@ class KNNClassifier(MemoryClassifier):
         self.normalize = normalize
         self.grid_bits = grid_bits
         self.embedding_cache = embedding_cache
+        self.views = views
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.label_smoothing = label_smoothing
-        self.augmentation = augmentation
+        self.training = training
         self.random_state = random_state
         self.allow_memory_level = allow_memory_level
         self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def tune(
         self, X: Any, y: Any, *, ks: Sequence[int] = _KS, ids: Any = None, groups: Any = None
@@ -136,7 +126,7 @@ class KNNClassifier(MemoryClassifier):
         inputs = self._check_inputs(X, reset=False)
         if len(inputs) != len(labels):
             raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
-        batches = list(self._embeddings(inputs))
+        batches = list(self._queries(inputs))
         # Forgets wait, predictions go on: before the choice is on record, no level is told of a row
         # that k is chosen by.
         with self.memory_.live.lock.changing():
@@ -201,7 +191,7 @@ class KNNClassifier(MemoryClassifier):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             twin = ParametricNetwork(network.encoder, network.norm, int(classes.max()) + 1)
-        objective = CrossEntropy(label_smoothing=self.label_smoothing)
+        objective = CrossEntropy(label_smoothing=config.how.label_smoothing)
         return self._train(objective, inputs, classes, config, network=twin)
 
     def _reduction(self) -> Reduction:

@@ -17,7 +17,12 @@ from erasable.memory import Grid, Marks, Memory, Readable, content_parts, plain
 from erasable.models._adapt import Start, resolve_init
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._columns import in_order, named_rows
-from erasable.models._embedding import cached_embeddings, embed_unforgotten, embeddings
+from erasable.models._embedding import (
+    cached_embeddings,
+    embed_unforgotten,
+    embeddings,
+    query_embeddings,
+)
 from erasable.models._inputs import as_ids, labels_array
 from erasable.models._memory_model import MemoryModel
 from erasable.models._networks import SPMNetwork, embedding_norm
@@ -31,6 +36,7 @@ from erasable.models._provenance import (
 )
 from erasable.models._reader import Reader, align, no_probabilities
 from erasable.models._saving import describe_classifier
+from erasable.models._views import require_views
 from erasable.models._votes import Votes
 from erasable.store import Level
 from erasable.training import Inputs, TrainingConfig
@@ -112,6 +118,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             self._reduction()
             y, ids, groups = named_rows(X, y=y, ids=ids, groups=groups)
             inputs, labels, contents = self._check_rows(X, y, reset=True)
+            require_views(self.views, self.input_shape_)
             config = replace(self._config(), encoder_lr_factor=plain(encoder_lr_factor))
             start = resolve_init(self, init, config.seed)
             tombstones = self._tombstones(start.source)
@@ -126,8 +133,8 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             for name in ("adaptation_", "k_scores_"):
                 self.__dict__.pop(name, None)  # of an earlier fit
             if config.epochs and len(inputs) > 1:
-                if self.checkpoint is not None:
-                    self.note_copy("checkpoint", self.checkpoint)
+                if config.how.checkpoint is not None:
+                    self.note_copy("checkpoint", config.how.checkpoint)
                 classes = class_indices(labels, trial.classes)
                 self.history_ = self._learn(inputs, classes, config)
                 seen = None if groups is None else [row.groups for row in trial.get(row_ids)]
@@ -202,20 +209,23 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         inputs = self._check_inputs(X, reset=False)
         (exclude_ids,) = in_order(X, exclude_ids=exclude_ids)
         own = self._own_ids(exclude_ids, len(inputs))
-        batches = list(self._embeddings(inputs))
+        batches = list(self._queries(inputs))
         with self._reading() as reader:
             return reader.votes(batches, top, self._own_positions(own))
 
-    def embed(self, X: Any, *, ids: Any = None) -> npt.NDArray[Any]:
+    def embed(self, X: Any, *, ids: Any = None, as_queries: bool = False) -> npt.NDArray[Any]:
         """Return embeddings of inputs, (n, dim), before they are rounded to the memory's grid.
 
         Args:
             X: Inputs, (n, …).
             ids: One id per input: with ``embedding_cache``, those not forgotten are encoded once.
+            as_queries: As a prediction sees them: the mean over ``views``. Rows have one view.
         """
         self._require_fitted()
         (ids,) = in_order(X, ids=ids)
         inputs = self._check_inputs(X, reset=False)
+        if as_queries and self.views != "one":
+            return np.concatenate([batch.numpy() for batch in self._queries(inputs)])
         return embed_unforgotten(self, inputs, None if ids is None else as_ids(ids, len(inputs)))
 
     @property
@@ -225,7 +235,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         return is_instance_wise and len(self.memory_) > 1
 
     def _predict_others(self, X: Any, contents: list[bytes]) -> npt.NDArray[Any]:
-        batches = list(self._embeddings(self._check_inputs(X, reset=False)))
+        batches = list(self._queries(self._check_inputs(X, reset=False)))
         with self._reading() as reader:
             infos = self.memory_.table.infos
             held = {part: i.id for i in infos if i.content for part in content_parts(i.content)}
@@ -267,6 +277,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
                 f"{self.allow_memory_level!r}."
             )
         self._reduction()
+        require_views(self.views, self.input_shape_)
         encoder = self.network_.encoder
         self._network(Start(encoder, Provenance()), seed=0)
 
@@ -304,10 +315,13 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             return np.concatenate([batch.numpy() for batch in self._embeddings(inputs)])
         folder = Path(self.embedding_cache).resolve()
         self.note_copy("embeddings", folder)
-        return cached_embeddings(self.network_, inputs, ids, folder, verbose=bool(self.verbose))
+        return cached_embeddings(self.network_, inputs, ids, folder, verbose=self._how.verbose)
 
     def _embeddings(self, inputs: Inputs) -> Iterator[Tensor]:
         return embeddings(self.network_, inputs)
+
+    def _queries(self, inputs: Inputs) -> Iterator[Tensor]:
+        return query_embeddings(self.network_, inputs, self.views)
 
     def _reader(self) -> Reader:
         return Reader(self._reduction(), self._attention(), self._readable())
@@ -323,7 +337,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         self, inputs: Inputs, own: list[RowId | None] | None
     ) -> tuple[Float64s, list[Label]]:
         """Return log class probabilities and the classes of their columns, from one state."""
-        batches = list(self._embeddings(inputs))  # takes long, and needs no row
+        batches = list(self._queries(inputs))  # takes long, and needs no row
         with self._reading() as reader:
             return self._logs(reader, batches, own), self.memory_.classes
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from erasable.encoders import Encoder, SetEncoder
 from erasable.errors import ArgumentError
-from erasable.fusion import RowSet, VoteFusion
+from erasable.fusion import RowSet, VoteFusion, full, in_full_precision
 from erasable.models._semi_parametric import Layer, SemiParametric
 from erasable.training import Inputs
 
@@ -24,7 +24,8 @@ class EmbeddingNorm(nn.Module):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Normalise embeddings (n, dim)."""
-        return nn.functional.layer_norm(embeddings, embeddings.shape[1:])
+        with in_full_precision(embeddings):
+            return nn.functional.layer_norm(full(embeddings), embeddings.shape[1:])
 
 
 def embedding_norm(normalize: str, encoder: Encoder) -> nn.Module:
@@ -120,7 +121,9 @@ class ParametricNetwork(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits of inputs, (n, classes)."""
-        logits: Tensor = self.head(self.norm(self.encoder(inputs)))
+        embeddings = self.norm(self.encoder(inputs))
+        with in_full_precision(embeddings):
+            logits: Tensor = self.head(full(embeddings))
         return logits
 
 

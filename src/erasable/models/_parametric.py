@@ -1,7 +1,6 @@
 """The twin without a memory: the same encoder with an ordinary linear head."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
@@ -15,7 +14,8 @@ from erasable.models._columns import in_order
 from erasable.models._inputs import as_labels, distinct, labels_array
 from erasable.models._networks import ParametricNetwork, embedding_norm, evaluate
 from erasable.models._provenance import record_rows
-from erasable.training import CrossEntropy
+from erasable.models._views import require_views, viewed
+from erasable.training import CrossEntropy, Training
 from erasable.typing import Float64s, Label
 
 
@@ -39,32 +39,24 @@ class ParametricClassifier(NetworkClassifier):
         *,
         encoder_options: dict[str, Any] | None = None,
         normalize: str = "auto",
+        views: str = "one",
         epochs: int = 30,
         batch_size: int = 128,
         learning_rate: float = 0.1,
-        momentum: float = 0.9,
-        weight_decay: float = 5e-4,
-        label_smoothing: float = 0.0,
-        augmentation: str = "none",
+        training: str | Training = "standard",
         random_state: Any = None,
         device: str = "auto",
-        checkpoint: str | Path | None = None,
-        verbose: int = 0,
     ) -> None:
         self.encoder = encoder
         self.encoder_options = encoder_options
         self.normalize = normalize
+        self.views = views
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.label_smoothing = label_smoothing
-        self.augmentation = augmentation
+        self.training = training
         self.random_state = random_state
         self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, *, classes: Sequence[Label] | None = None) -> Self:
         """Train on rows.
@@ -83,6 +75,7 @@ class ParametricClassifier(NetworkClassifier):
                 raise ArgumentError(f"Expected {len(inputs)} labels, but got {len(labels)}.")
             heads = labels + as_labels([] if classes is None else list(classes))
             self._labels = distinct(heads)
+            require_views(self.views, self.input_shape_)
             config = self._config()
             encoder, provenance = self._build_encoder(config.seed)
             norm = embedding_norm(self.normalize, encoder)
@@ -92,7 +85,7 @@ class ParametricClassifier(NetworkClassifier):
             self.network_ = self._laid_out(network)
             self.history_ = []
             if config.epochs and len(inputs) > 1:
-                objective = CrossEntropy(label_smoothing=self.label_smoothing)
+                objective = CrossEntropy(label_smoothing=config.how.label_smoothing)
                 places = class_indices(labels, self._labels)
                 self.history_ = self._train(objective, inputs, places, config)
                 ids, contents = list(range(len(inputs))), inputs.contents
@@ -110,12 +103,14 @@ class ParametricClassifier(NetworkClassifier):
         self._require_fitted()
         inputs = self._check_inputs(X, reset=False)
         is_precise = self.network_.encoder.is_precise
-        batches = evaluate(self.network_, inputs, is_precise=is_precise)
+        network = viewed(self.network_, self.views)
+        batches = evaluate(network, inputs, is_precise=is_precise)
         logs: Float64s = torch.cat([b.double().log_softmax(1) for b in batches]).numpy()
         return logs
 
     def _check_values(self) -> None:
         super()._check_values()
+        require_views(self.views, self.input_shape_)
         embedding_norm(self.normalize, self.network_.encoder)
 
     @property

@@ -26,6 +26,7 @@ from erasable.memory import Marks, Memory, keyring
 from erasable.models._adapt import Start
 from erasable.models._input_kind import as_kind
 from erasable.models._networks import EmbeddingNorm
+from erasable.models._presets import parameters_of
 from erasable.models._probe import rest_of
 from erasable.models._provenance import (
     CHOICE,
@@ -47,7 +48,7 @@ from erasable.store import (
     changed,
     changing,
 )
-from erasable.training import note_produced
+from erasable.training import Training, note_produced
 from erasable.weights import load_weights, weights_of
 
 if TYPE_CHECKING:
@@ -227,7 +228,9 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
         raise StateError(
             f"Expected load(path) without an encoder: this model has the encoder {chosen!r}."
         )
-    parameters = {k: v for k, v in config["parameters"].items() if k not in _NOT_SAVED}
+    if chosen == "fast_cnn":
+        options = {k: v for k, v in options.items() if k != "precision"}  # an option until 0.1.0
+    parameters = _parameters(config["parameters"])
     model = kinds[config["kind"]](chosen, encoder_options=options or None, **parameters)
     model.input_shape_ = tuple(config["input_shape"])
     if len(model.input_shape_) == 1:
@@ -245,6 +248,14 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
     model.set_params(**{name: fitted[name] for name in as_built})
     model._adopt(network.eval(), Marks(), dim=built.dim)
     return model
+
+
+def _parameters(saved: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a saved classifier; an older one has those of its training, too."""
+    known = {k: v for k, v in saved.items() if k not in _NOT_SAVED}
+    if isinstance(known.get("training"), dict):
+        return {**known, "training": Training(**known["training"])}
+    return parameters_of(known)
 
 
 def _keeps_rows(model: "MemoryModel", change: Change, *, overwrite: bool) -> bool:
@@ -324,6 +335,8 @@ def describe_classifier(model: "MemoryClassifier") -> dict[str, Any]:
 def _plain(value: Any, *, is_path: bool) -> Any:
     if is_path and value is not None:
         return str(Path(value).resolve())  # the model may be loaded from elsewhere
+    if isinstance(value, Training):
+        return value.settings()
     if isinstance(value, (list, tuple)):
         return [_plain(one, is_path=False) for one in value]
     return value.item() if isinstance(value, np.generic) else value

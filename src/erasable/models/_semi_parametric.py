@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from erasable.encoders import SetEncoder
 from erasable.errors import ArgumentError
-from erasable.fusion import Fusion, RowSet
+from erasable.fusion import Fusion, RowSet, full, in_full_precision
 
 
 @final
@@ -40,11 +40,17 @@ class Layer(nn.Module):
         self, queries: Tensor, rows: RowSet, own: Tensor | None = None
     ) -> tuple[Tensor, RowSet]:
         """Return the features of the queries, and the rows, after this layer."""
-        fused = queries if self.g is None else self.g(queries, rows, own)
+        fused = queries if self.g is None else self._fuse(self.g, queries, rows, own)
         mapped = fused if self.f is None else self.f(fused)
         if self.is_shared and fused is rows.features:
             return mapped, rows.encoded(mapped)  # the batch is its own memory: encoded once
         return mapped, rows.encoded(self.encode(rows))
+
+    @staticmethod
+    def _fuse(g: Fusion, queries: Tensor, rows: RowSet, own: Tensor | None) -> Tensor:
+        with in_full_precision(queries):
+            fused: Tensor = g(full(queries), rows.encoded(full(rows.features)), own)
+        return fused
 
     def encode(self, rows: RowSet) -> Tensor:
         """Return the features of the rows after this layer."""
@@ -52,7 +58,8 @@ class Layer(nn.Module):
         if h is None:
             return rows.features
         if isinstance(h, SetEncoder):
-            encoded: Tensor = h(rows.features, rows.classes)
+            with in_full_precision(rows.features):
+                encoded: Tensor = h(full(rows.features), rows.classes)
         else:
             encoded = h(rows.features)
         return encoded

@@ -1,6 +1,5 @@
 """The classifier that forgets."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -26,6 +25,7 @@ from erasable.training import (
     Objective,
     SeparateSupport,
     Support,
+    Training,
     TrainingConfig,
 )
 from erasable.weights import load_weights, weights_of
@@ -58,7 +58,7 @@ class SPMClassifier(MemoryClassifier):
             at any time.
         temperature: What scores are divided by; larger is softer. Changeable at any time.
         set_encoder: ``none``: every row is encoded by itself. ``graph``: rows also attend to their
-            nearest rows of the same class; needs ``support_size``.
+            nearest rows of the same class; needs a training with ``support_size``.
         encoder_options: Keyword arguments for a named encoder.
         normalize: ``layer``: give every embedding mean square one; ``none``; ``auto``: ``layer``
             unless the encoder is ``identity`` or ``random_features``.
@@ -69,26 +69,19 @@ class SPMClassifier(MemoryClassifier):
         embedding_cache: Folder to keep embeddings of rows in: with a frozen encoder, each row is
             encoded once, also across models and interrupted runs. Rows then need ids. `forget`
             removes them there too.
+        views: What a prediction is a mean of. ``one``: the image as it is; ``mirror``: and its
+            mirror image; ``six``: both, and both shifted by a pixel in two directions. Changeable
+            at any time.
         epochs: Passes over the rows; 0 trains nothing.
         batch_size: Rows per step; the batch is queries and memory at once.
-        support_size: Train as the paper does: draw this many further rows per batch to be its
-            memory. None: the batch is its own memory, which costs less.
-        support_sampling: ``uniform``, or ``balanced`` over the classes of the batch.
-        sampler: How batches are drawn: ``uniform``; ``classes``: P classes × K rows; ``auto``:
-            ``classes`` if there are too many classes for random batches.
         learning_rate: Largest learning rate of SGD.
-        momentum: Nesterov momentum.
-        weight_decay: L2 penalty on matrices and kernels.
-        label_smoothing: Share of the target spread over the classes of the batch.
-        label_permutation: Renumber the classes at random in each step. Changes nothing here, where
-            only equality of labels matters; it is a switch so that this can be checked.
-        augmentation: ``none``, ``crop`` or ``crop_flip``, for images.
+        training: How the network is trained otherwise: a `Training`, or the name of one:
+            ``standard``, ``fast`` or ``accurate``. A search reaches into it, as in
+            ``training__momentum``.
         random_state: Seed of everything random.
         allow_memory_level: Accept an encoder that does not encode each row by itself, or that
             learns by encoding. No row is exact then. By default such an encoder is refused.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        checkpoint: Folder for the state after each epoch; a run that was interrupted goes on there.
-        verbose: Show a progress bar.
 
     Examples:
         >>> from sklearn.datasets import load_iris
@@ -114,22 +107,14 @@ class SPMClassifier(MemoryClassifier):
         scale: str | float = "sqrt",
         grid_bits: int = 14,
         embedding_cache: str | Path | None = None,
+        views: str = "one",
         epochs: int = 30,
         batch_size: int = 128,
-        support_size: int | None = None,
-        support_sampling: str = "uniform",
-        sampler: str = "auto",
         learning_rate: float = 0.1,
-        momentum: float = 0.9,
-        weight_decay: float = 5e-4,
-        label_smoothing: float = 0.0,
-        label_permutation: bool = False,
-        augmentation: str = "none",
+        training: str | Training = "standard",
         random_state: Any = None,
         allow_memory_level: bool = False,
         device: str = "auto",
-        checkpoint: str | Path | None = None,
-        verbose: int = 0,
     ) -> None:
         self.encoder = encoder
         self.reduction = reduction
@@ -143,22 +128,14 @@ class SPMClassifier(MemoryClassifier):
         self.scale = scale
         self.grid_bits = grid_bits
         self.embedding_cache = embedding_cache
+        self.views = views
         self.epochs = epochs
         self.batch_size = batch_size
-        self.support_size = support_size
-        self.support_sampling = support_sampling
-        self.sampler = sampler
         self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.label_smoothing = label_smoothing
-        self.label_permutation = label_permutation
-        self.augmentation = augmentation
+        self.training = training
         self.random_state = random_state
         self.allow_memory_level = allow_memory_level
         self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def pretrain(self, X: Any, y: Any, *, ids: Any = None) -> Self:
         """Train how queries and rows are compared on *public* rows; none of them is stored.
@@ -181,7 +158,7 @@ class SPMClassifier(MemoryClassifier):
             y, ids, _ = named_rows(X, y=y, ids=ids, groups=None)
             inputs, labels, contents = self._check_rows(X, y, reset=is_new)
             row_ids = None if ids is None else as_ids(ids, len(inputs))
-            config = replace(self._config(), label_permutation=True)
+            config = self._config().trained(label_permutation=True)
             if is_new:
                 self._begin(config.seed)
             if len(self.memory_):
@@ -240,23 +217,23 @@ class SPMClassifier(MemoryClassifier):
     def _learn(
         self, inputs: Inputs, classes: Tensor, config: TrainingConfig
     ) -> list[dict[str, float]]:
-        if self.support_size is not None:
+        if config.how.support_size is not None:
             self._require_enough(len(inputs))
         return self._train(self._objective(), inputs, classes, config)
 
     def _require_enough(self, count: int) -> None:
         if count < _FEWEST:
-            with_support = "" if self.support_size is None else " with support_size"
+            with_support = "" if self._how.support_size is None else " with support_size"
             raise ArgumentError(
                 f"Expected at least {_FEWEST} rows{with_support}, but got {count}: some are "
                 "queries, others their memory."
             )
 
     def _objective(self) -> Objective:
-        smoothing = self.label_smoothing
-        size = 2 if self.support_size is None else self.support_size
-        support = Support(size, self.support_sampling)
-        if self.support_size is not None:
+        how = self._how
+        smoothing = how.label_smoothing
+        if how.support_size is not None:
+            support = Support(how.support_size, how.support_sampling)
             return SeparateSupport(support, label_smoothing=smoothing)
         if self.set_encoder != "none":
             raise ArgumentError(

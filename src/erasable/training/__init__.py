@@ -3,7 +3,7 @@
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import discard_checkpoint, seconds_spent
-from erasable.training._config import Augmentation, TrainingConfig
+from erasable.training._config import TrainingConfig
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, as_images, input_shape
 from erasable.training._loop import make_fabric, train
@@ -18,8 +18,10 @@ from erasable.training._objective import (
 from erasable.training._produced import note_produced, produced_here
 from erasable.training._steps import Draw, StepConfig, StepLoss, Watcher, mean_weight, train_steps
 from erasable.training._support import Support
+from erasable.training._training import TRAININGS, Augmentation, Training, as_training
 
 __all__ = [
+    "TRAININGS",
     "Augmentation",
     "Batch",
     "CrossEntropy",
@@ -33,9 +35,11 @@ __all__ = [
     "StepLoss",
     "StepResult",
     "Support",
+    "Training",
     "TrainingConfig",
     "Watcher",
     "as_images",
+    "as_training",
     "augment",
     "discard_checkpoint",
     "epoch_batches",

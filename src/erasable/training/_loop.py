@@ -14,13 +14,15 @@ from torch import Tensor, nn
 
 from erasable.errors import ArgumentError, StateError, listing
 from erasable.files import require_writable
-from erasable.training._augment import augment
+from erasable.training._augment import Turn, augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
 from erasable.training._config import TrainingConfig
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, read_ahead
+from erasable.training._lookahead import Lookahead
 from erasable.training._objective import Batch, Objective, StepResult
+from erasable.training._optimizer import make_optimizer
 from erasable.training._produced import noting_what_it_produces
 from erasable.typing import Ints
 from erasable.weights import tensors_digest, weights_digest
@@ -63,23 +65,31 @@ def train(
         inputs = Inputs(inputs.numpy())
     if checkpoint and config.epochs:
         require_writable(checkpoint)  # now, not after the first epoch
-    fabric = make_fabric(device)
+    fabric = make_fabric(device, config.how.precision)
     identity = _identity(network, objective, inputs, classes, config) if checkpoint else {}
+    if config.epochs:
+        _prepare(network, inputs)
     if inputs.ndim == 4:
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
-    module, optimizer = fabric.setup(network, _optimizer(network, config))
+    module, optimizer = fabric.setup(network, make_optimizer(network, config))
+    lookahead = Lookahead(network) if config.how.average == "lookahead" else None
+    slow = None if lookahead is None else lookahead.slow
     saved = Checkpoint(checkpoint, identity) if checkpoint else None
-    progress = (saved.restore(network, optimizer) if saved else None) or Progress(0, [])
+    found = saved.restore(network, optimizer, average=slow) if saved else None
+    progress = found or Progress(0, [])
     history, seconds = list(progress.history), progress.seconds
     with Display(config.epochs, enabled=verbose, done=progress.epochs_done) as display:
         for epoch in range(progress.epochs_done, config.epochs):
             start = time.perf_counter()
             with _seeded(config.seed, epoch):
-                run = _Epoch(fabric, module, optimizer, objective, config, display)
+                run = _Epoch(fabric, module, optimizer, objective, config, display, lookahead)
                 history.append(run(inputs, classes, epoch))
             seconds += time.perf_counter() - start
             if saved:
-                saved.save(network, optimizer, Progress(epoch + 1, history, seconds))
+                done = Progress(epoch + 1, history, seconds)
+                saved.save(network, optimizer, done, average=slow)
+    if lookahead is not None:
+        lookahead.settle()
     if not all(parameter.isfinite().all() for parameter in network.parameters()):
         raise StateError("Expected finite weights, but training has diverged. Use a smaller rate.")
     network.zero_grad()  # a gradient tells of the rows of the last batch
@@ -98,6 +108,7 @@ class _Epoch:
         objective: Objective,
         config: TrainingConfig,
         display: Display,
+        lookahead: Lookahead | None,
     ) -> None:
         self._fabric = fabric
         self._module = module
@@ -105,6 +116,7 @@ class _Epoch:
         self._objective = objective
         self._config = config
         self._display = display
+        self._lookahead = lookahead
 
     def __call__(self, inputs: Inputs, classes: Tensor, epoch: int) -> dict[str, float]:
         config = self._config
@@ -119,12 +131,14 @@ class _Epoch:
             batch_size,
             rng,
             needs_partners=self._objective.needs_partners,
-            sampler=config.sampler,
+            sampler=config.how.sampler,
         )
         for step, (rows, images) in enumerate(read_ahead(inputs, batches), epoch * steps):
-            batch = self._batch(inputs, images, classes, rows, rng, generator)
+            batch = self._batch(inputs, images, classes, rows, rng, generator, epoch)
             rate = config.learning_rate_at(step, steps * config.epochs)
             result = self._step(batch, rate)
+            if self._lookahead is not None:
+                self._lookahead.step(step, steps * config.epochs)
             loss += float(result.loss.detach()) * result.counted
             correct, counted = correct + result.correct, counted + result.counted
             self._display.step(1 / steps, loss / max(1, counted), correct / max(1, counted))
@@ -155,17 +169,21 @@ class _Epoch:
         rows: Ints,
         rng: np.random.Generator,
         generator: torch.Generator,
+        epoch: int,
     ) -> Batch:
-        images = self._laid_out(augment(queries, self._config.augmentation, generator))
+        how, seed = self._config.how, self._config.seed
+        turn = Turn(torch.from_numpy(rows), epoch, seed)
+        images = self._laid_out(augment(queries, how, generator, turn=turn))
         labels = self._renumber(classes, generator)
         if self._objective.support is None:
             return Batch(images, self._placed(labels[rows]))
         others = self._objective.support.draw(classes.numpy(), rows, rng)
-        support = self._laid_out(augment(inputs[others], self._config.augmentation, generator))
+        turn = Turn(torch.from_numpy(others), epoch, seed)
+        support = self._laid_out(augment(inputs[others], how, generator, turn=turn))
         return Batch(images, self._placed(labels[rows]), support, self._placed(labels[others]))
 
     def _renumber(self, classes: Tensor, generator: torch.Generator) -> Tensor:
-        if not self._config.label_permutation:
+        if not self._config.how.label_permutation:
             return classes
         return torch.randperm(int(classes.max()) + 1, generator=generator)[classes]
 
@@ -184,38 +202,36 @@ class _Epoch:
         result = self._objective(self._module, batch)
         self._optimizer.zero_grad()
         self._fabric.backward(result.loss)
+        if self._config.how.clip is not None:
+            nn.utils.clip_grad_norm_(self._module.parameters(), self._config.how.clip)
         self._optimizer.step()
         return result
 
 
-def make_fabric(device: str) -> Any:
+def make_fabric(device: str, precision: str = "auto") -> Any:
+    """Return what places networks and batches on a device, and encodes in a precision.
+
+    Args:
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        precision: ``float32``, ``bfloat16``, or ``auto``: the latter on a GPU that has it.
+    """
     from lightning_fabric import Fabric  # a second to import, so only where it is used
 
     if device not in DEVICES:
         raise ArgumentError(f"Expected device to be {listing(DEVICES)}, but got {device!r}.")
     is_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    precision = "bf16-mixed" if is_cuda and torch.cuda.is_bf16_supported() else "32-true"
-    return Fabric(accelerator=device, devices=1, precision=precision)  # type: ignore[arg-type]  # a literal
+    if precision == "auto":
+        precision = "bfloat16" if is_cuda and torch.cuda.is_bf16_supported() else "float32"
+    kind = "bf16-mixed" if precision == "bfloat16" else "32-true"
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
+    return Fabric(accelerator=device, devices=1, precision=kind)  # type: ignore[arg-type]  # a literal
 
 
-def _optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    encoder = getattr(network, "encoder", None)
-    in_encoder = {id(p) for p in encoder.parameters()} if isinstance(encoder, nn.Module) else set()
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for parameter in network.parameters():
-        if parameter.requires_grad:
-            decay = config.weight_decay if parameter.ndim > 1 else 0.0
-            factor = config.encoder_lr_factor if id(parameter) in in_encoder else 1.0
-            groups.setdefault((decay, factor), []).append(parameter)
-    return torch.optim.SGD(
-        [
-            {"params": params, "weight_decay": decay, "factor": factor}
-            for (decay, factor), params in groups.items()
-        ],
-        lr=config.learning_rate,
-        momentum=config.momentum,
-        nesterov=config.momentum > 0,
-    )
+def _prepare(network: nn.Module, inputs: Inputs) -> None:
+    """Let an encoder that begins from the rows look at them."""
+    prepare = getattr(getattr(network, "encoder", None), "prepare", None)
+    if callable(prepare):
+        prepare(inputs)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,14 @@ from erasable.errors import ArgumentError, listing
 from erasable.files import require_writable
 from erasable.fusion import get_kernels
 from erasable.metrics import ClassifierFeatures, FeatureNetwork
-from erasable.models import DDPM, GMM, ParametricClassifier, SPMGenerator, preset
+from erasable.models import (
+    DDPM,
+    GMM,
+    ParametricClassifier,
+    SPMGenerator,
+    parameters_of,
+    preset_settings,
+)
 from erasable.training import StepConfig, input_shape, make_fabric, seconds_spent
 from erasable.typing import Label
 from erasable.weights import weights_digest
@@ -104,12 +111,8 @@ class Generators:
         """A classifier of real images, which tells what was drawn."""
         if self._judge is None:
             place = self.runs.place("weights", self._judge_settings)
-            judge = ParametricClassifier(
-                **self.judge_parameters,
-                random_state=0,
-                checkpoint=place,
-                verbose=int(self.verbose),
-            )
+            own = {"random_state": 0, "checkpoint": place, "verbose": self.verbose}
+            judge = ParametricClassifier(**parameters_of({**self.judge_parameters, **own}))
             self.say("training the judge")
             with self._alone(place):
                 self._judge = judge.fit(self.train.X, self.train.y, classes=self.classes)
@@ -118,7 +121,7 @@ class Generators:
     @property
     def judge_parameters(self) -> dict[str, Any]:
         """Parameters of the judge."""
-        found = preset("tiny" if self.scale in _TRIFLES else "laptop", self.image_shape)
+        found = preset_settings("tiny" if self.scale in _TRIFLES else "laptop", self.image_shape)
         return {**found, "epochs": 10} if self.scale in _TRIFLES else found  # two would not do
 
     @property

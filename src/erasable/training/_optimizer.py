@@ -1,0 +1,41 @@
+"""Stochastic gradient descent with a rate for each kind of weight."""
+
+import torch
+from torch import nn
+
+from erasable.training._config import TrainingConfig
+
+_NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
+
+
+def make_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Return SGD over the weights of a network that are trained; a group's rate has a factor."""
+    in_encoder = _of(network, "encoder")
+    in_head = _of(network, "fusion") | _of(network, "head")
+    biases = {
+        id(module.bias)
+        for module in network.modules()
+        if isinstance(module, _NORMS) and module.bias is not None
+    }
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for parameter in network.parameters():
+        if parameter.requires_grad:
+            decay = config.how.weight_decay if parameter.ndim > 1 else 0.0
+            factor = config.encoder_lr_factor if id(parameter) in in_encoder else 1.0
+            factor *= config.how.head_rate if id(parameter) in in_head else 1.0
+            factor *= config.how.bias_rate if id(parameter) in biases else 1.0
+            groups.setdefault((decay, factor), []).append(parameter)
+    return torch.optim.SGD(
+        [
+            {"params": params, "weight_decay": decay, "factor": factor}
+            for (decay, factor), params in groups.items()
+        ],
+        lr=config.learning_rate,
+        momentum=config.how.momentum,
+        nesterov=config.how.nesterov and config.how.momentum > 0,
+    )
+
+
+def _of(network: nn.Module, name: str) -> set[int]:
+    part = getattr(network, name, None)
+    return {id(p) for p in part.parameters()} if isinstance(part, nn.Module) else set()
