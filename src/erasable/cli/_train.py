@@ -64,8 +64,8 @@ def train(
     precision: Annotated[
         str | None,
         typer.Option(
-            help="generator: float32 (default), or bfloat16: convolve in half precision while "
-            "training."
+            help="float32, or bfloat16: compute in half precision while training; default: the "
+            "preset's."
         ),
     ] = None,
     network_option: Annotated[
@@ -214,7 +214,6 @@ def train(
         return
     only = {
         "--steps": steps,
-        "--precision": precision,
         "--judge": judge,
         "--network-option": network_option,
     }
@@ -257,6 +256,7 @@ def train(
         "learning_rate": learning_rate,
         "label_smoothing": label_smoothing,
         "augmentation": augmentation,
+        "precision": precision,
         "random_state": seed,
         "checkpoint": partial,
         "verbose": not as_json,

@@ -80,18 +80,26 @@ def _project(vectors: Tensor, first: Tensor | None, second: Tensor | None) -> Te
 class DotProductFusion(nn.Module):
     """Scores ``(W_q z)ᵀ (W_k s)`` of a query z against rows s (paper sec. 4.1).
 
-    ``W_q`` and ``W_k`` start as the identity, so an untrained fusion is plain similarity.
+    ``W_q`` and ``W_k`` start as the identity, so an untrained fusion is plain similarity. Without a
+    factor, as in the paper, they start as 1/dim^¼ of it and are trained as much more slowly: that is
+    the training with the factor 1/√dim, written otherwise. With the identity the first scores grow
+    like dim, and the first steps throw the weights to where no gradient is left.
 
     Args:
         dim: Size of an embedding.
         scale: Factor on the scores, see `scale_factor`.
+
+    Attributes:
+        rate: Factor on the learning rate of ``W_q`` and ``W_k``.
     """
 
     def __init__(self, dim: int, *, scale: str | float = "sqrt") -> None:
         super().__init__()
         self.factor = scale_factor(scale, dim)
-        self.W_q = nn.Parameter(torch.eye(dim))
-        self.W_k = nn.Parameter(torch.eye(dim))
+        first = dim**-0.25 if scale == "none" else 1.0
+        self.rate = first**2
+        self.W_q = nn.Parameter(first * torch.eye(dim))
+        self.W_k = nn.Parameter(first * torch.eye(dim))
 
     def attention(self, kind: str = "learnt", *, temperature: float = 1.0) -> Attention:
         """Return the scores, with gradients to the weights.

@@ -102,6 +102,10 @@ def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     names = Training().get_params()
     inner = {k: v for k, v in settings.items() if k in names}
     outer = {k: v for k, v in settings.items() if k not in names}
+    options = outer.get("encoder_options")
+    if options and "precision" in options:  # kept runs have it there
+        inner = {"precision": options["precision"], **inner}
+        outer["encoder_options"] = {k: v for k, v in options.items() if k != "precision"}
     return {**outer, "training": Training(**inner)} if inner else outer
 
 

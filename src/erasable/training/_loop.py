@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import logging
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,9 @@ from erasable.weights import tensors_digest, weights_digest
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 log = logging.getLogger(__name__)
+
+_FACTOR = 10
+"""How often the loss of guessing a network's mean loss may be before it has left all reason."""
 
 
 @noting_what_it_produces
@@ -146,6 +150,12 @@ class _Epoch:
             raise StateError(
                 f"Expected a finite loss, but it was {loss} in epoch {epoch + 1}: training has "
                 "diverged. Use a smaller learning rate."
+            )
+        most = _FACTOR * math.log(max(2, len(classes.unique()))) + _FACTOR
+        if loss / max(1, counted) > most:
+            raise StateError(
+                f"Expected a loss below {most:.0f}, but it was {loss / counted:.4g} in epoch "
+                f"{epoch + 1}: training has diverged. Use a smaller learning rate."
             )
         left_out = len(inputs) - counted
         if left_out:

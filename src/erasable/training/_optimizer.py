@@ -11,7 +11,9 @@ _NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
 def make_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """Return SGD over the weights of a network that are trained; a group's rate has a factor."""
     in_encoder = _of(network, "encoder")
-    in_head = _of(network, "fusion") | _of(network, "head")
+    in_fusion = _of(network, "fusion")
+    in_head = in_fusion | _of(network, "head")
+    own_rate = getattr(getattr(network, "fusion", None), "rate", 1.0)
     biases = {
         id(module.bias)
         for module in network.modules()
@@ -23,6 +25,7 @@ def make_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Op
             decay = config.how.weight_decay if parameter.ndim > 1 else 0.0
             factor = config.encoder_lr_factor if id(parameter) in in_encoder else 1.0
             factor *= config.how.head_rate if id(parameter) in in_head else 1.0
+            factor *= own_rate if id(parameter) in in_fusion else 1.0
             factor *= config.how.bias_rate if id(parameter) in biases else 1.0
             groups.setdefault((decay, factor), []).append(parameter)
     return torch.optim.SGD(
