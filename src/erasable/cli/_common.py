@@ -71,6 +71,12 @@ ReadTemperature = Annotated[
     float | None,
     typer.Option("--temperature", help="What scores are divided by; default: as saved."),
 ]
+ReadViews = Annotated[
+    str | None,
+    typer.Option(
+        "--views", help="A prediction is a mean of: one, mirror or six; default: as saved."
+    ),
+]
 
 
 def chosen(estimator: "BaseEstimator", **options: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from erasable.cli._common import (
     ReadReduction,
     ReadSearch,
     ReadTemperature,
+    ReadViews,
     chosen,
     emit,
     load_classifier,
@@ -36,6 +37,7 @@ def predict(
     search: ReadSearch = None,
     attention: ReadAttention = None,
     temperature: ReadTemperature = None,
+    views: ReadViews = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict a label for each input of DATA; with labels in DATA, also print the accuracy.
@@ -64,6 +66,7 @@ def predict(
             search=search,
             attention=attention,
             temperature=temperature,
+            views=views,
         )
     )
     own = sum(row_id in classifier.memory for row_id in arrays.ids or [])

@@ -212,7 +212,7 @@ def train(
             as_json=as_json,
         )
         return
-    only = {
+    only: dict[str, Any] = {
         "--steps": steps,
         "--judge": judge,
         "--network-option": network_option,

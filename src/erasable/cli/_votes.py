@@ -15,6 +15,7 @@ from erasable.cli._common import (
     ReadReduction,
     ReadSearch,
     ReadTemperature,
+    ReadViews,
     chosen,
     emit,
     load_classifier,
@@ -60,6 +61,7 @@ def votes(
     search: ReadSearch = None,
     attention: ReadAttention = None,
     temperature: ReadTemperature = None,
+    views: ReadViews = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which rows decided the prediction for each input of DATA, and by how much.
@@ -93,6 +95,7 @@ def votes(
             search=search,
             attention=attention,
             temperature=temperature,
+            views=views,
         )
     )
     own = _own_rows(data, arrays, classifier.memory) if exclude_own else None

@@ -151,7 +151,7 @@ class _Epoch:
                 f"Expected a finite loss, but it was {loss} in epoch {epoch + 1}: training has "
                 "diverged. Use a smaller learning rate."
             )
-        most = _FACTOR * math.log(max(2, len(classes.unique()))) + _FACTOR
+        most = _FACTOR * math.log(max(2, int(classes.max()) + 1)) + _FACTOR
         if loss / max(1, counted) > most:
             raise StateError(
                 f"Expected a loss below {most:.0f}, but it was {loss / counted:.4g} in epoch "
