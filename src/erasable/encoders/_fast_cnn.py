@@ -143,18 +143,19 @@ def _block(
     channels: int, width: int, depth: int, *, is_pooled: bool, is_fixed: bool
 ) -> list[nn.Module]:
     """Return two or three convolutions; pooling before the first norm spares the others work."""
+    kind = {"is_fixed": is_fixed}
     layers = [
-        _conv(channels, width),
+        _conv(channels, width, **kind),
         *([nn.MaxPool2d(2)] if is_pooled else []),
-        _norm(width, is_fixed=is_fixed),
+        _norm(width, **kind),
         nn.GELU(),
-        _conv(width, width),
-        _norm(width, is_fixed=is_fixed),
+        _conv(width, width, **kind),
+        _norm(width, **kind),
+        nn.GELU(),
     ]
     if depth == 3:
-        third = _Added(nn.GELU(), _conv(width, width), _norm(width, is_fixed=is_fixed))
-        layers.append(third)
-    return [*layers, nn.GELU()]
+        layers += [_Added(_conv(width, width, **kind), _norm(width, **kind)), nn.GELU()]
+    return layers
 
 
 def _norm(width: int, *, is_fixed: bool) -> nn.BatchNorm2d:
@@ -165,13 +166,15 @@ def _norm(width: int, *, is_fixed: bool) -> nn.BatchNorm2d:
     return norm
 
 
-def _conv(channels: int, width: int) -> nn.Conv2d:
+def _conv(channels: int, width: int, *, is_fixed: bool) -> nn.Conv2d:
     """Return a 3×3 convolution whose first outputs repeat its inputs, so that depth costs less.
 
-    The other outputs are drawn large enough that untrained embeddings do not vanish.
+    The other outputs are drawn large enough that untrained embeddings do not vanish; smaller, as
+    published, where the network is always trained.
     """
     conv = nn.Conv2d(channels, width, 3, padding=1, bias=False)
-    nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
+    if not is_fixed:
+        nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
     with torch.no_grad():
         nn.init.dirac_(conv.weight[:channels])
     return conv

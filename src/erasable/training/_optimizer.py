@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from erasable.training._config import TrainingConfig
+from erasable.training._training import Training
 
 _NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
 
@@ -26,7 +27,9 @@ def make_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Op
             factor = config.encoder_lr_factor if id(parameter) in in_encoder else 1.0
             factor *= config.how.head_rate if id(parameter) in in_head else 1.0
             factor *= own_rate if id(parameter) in in_fusion else 1.0
-            factor *= config.how.bias_rate if id(parameter) in biases else 1.0
+            if id(parameter) in biases:
+                factor *= config.how.bias_rate
+                decay = _decay_of_biases(config.how)
             groups.setdefault((decay, factor), []).append(parameter)
     return torch.optim.SGD(
         [
@@ -37,6 +40,11 @@ def make_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Op
         momentum=config.how.momentum,
         nesterov=config.how.nesterov and config.how.momentum > 0,
     )
+
+
+def _decay_of_biases(how: Training) -> float:
+    """Return the penalty by which a step takes as much from biases as from kernels."""
+    return 0.0 if how.bias_rate in (0, 1) else how.weight_decay / how.bias_rate
 
 
 def _of(network: nn.Module, name: str) -> set[int]:

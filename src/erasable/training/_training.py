@@ -62,7 +62,8 @@ class Training:
         last_rate: Share of the learning rate that is left in the end.
         milestones: Shares of the steps at which the learning rate falls.
         milestone_factor: What it is multiplied by then.
-        bias_rate: Factor on the learning rate of the biases of normalisation layers.
+        bias_rate: Factor on the learning rate of the biases of normalisation layers; unless it is
+            1, they have the penalty of kernels, too.
         head_rate: Factor on the learning rate of what reads embeddings: W_q and W_k, or the linear
             head of an ordinary network.
         clip: Largest norm of a gradient; None: any.
