@@ -11,7 +11,7 @@ import torch
 from erasable.errors import StateError, StoreError
 from erasable.training import CrossEntropy, InBatchMemory
 from erasable.weights import weights_digest
-from training.toy import RUNS, Acting, plain_network, vectors
+from training.toy import RUNS, Acting, changed, plain_network, vectors
 
 TESTS = Path(__file__).parents[1]
 EVERY_RUN = pytest.mark.parametrize("name", RUNS)
@@ -82,8 +82,7 @@ def test_finished_epochs_are_not_repeated(tmp_path):
 
 
 def test_a_run_without_momentum_is_resumed(tmp_path):
-    run = vectors()
-    run = replace(run, config=replace(run.config, momentum=0.0))
+    run = changed(vectors(), momentum=0.0)
     interrupted(run, tmp_path, 8)
     assert outcome(run.go(tmp_path)) == outcome(run.go())
 
