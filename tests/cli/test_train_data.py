@@ -242,7 +242,13 @@ def test_an_option_that_is_set_leaves_the_others_of_the_preset(tmp_path):
     words = ("--preset", "tiny", "--encoder-option", "dim=8", "--epochs", 0, "--json")
     call("train", tmp_path / "m", "digits", *words)
     options = load(tmp_path / "m").network_.encoder.options()
-    assert options == {"width": 0.125, "dim": 8, "precision": "float32"}
+    assert (options["width"], options["dim"]) == (0.125, 8)
+
+
+def test_a_precision_among_the_options_of_an_encoder_is_that_of_its_training(tmp_path):
+    words = ("--preset", "tiny", "--encoder-option", "precision=bfloat16", "--epochs", 1, "--json")
+    call("train", tmp_path / "m", "digits", *words)
+    assert load(tmp_path / "m").training.precision == "bfloat16"
 
 
 # -- killed ---------------------------------------------------------------------------------------

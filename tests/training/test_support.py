@@ -17,7 +17,7 @@ from erasable.models import parameters_of
 from erasable.models._networks import EmbeddingNorm, SPMNetwork
 from erasable.training import SeparateSupport, Support, Training
 from erasable.weights import weights_digest
-from training.toy import Acting, Run, blobs, config_of, memory_network
+from training.toy import Acting, Run, Watching, blobs, config_of, memory_network
 
 SAMPLINGS = pytest.mark.parametrize("sampling", ["uniform", "balanced"])
 
@@ -132,18 +132,6 @@ def supported(name="rows", *, sampling="uniform", **settings):
 def test_a_network_with_support_overfits_a_toy_set(name, sampling):
     _, history = supported(name, sampling=sampling, epochs=20).go()
     assert history[-1]["accuracy"] == 1
-
-
-class Watching(Acting):
-    """An objective that keeps what it was shown."""
-
-    def __init__(self, objective):
-        super().__init__(objective, 0, None)
-        self.seen = []
-
-    def __call__(self, network, batch):
-        self.seen.append(batch)
-        return super().__call__(network, batch)
 
 
 def row_numbers(run, inputs):

@@ -20,6 +20,7 @@ from erasable.training import (
 )
 from erasable.weights import weights_digest
 from training.toy import (
+    RUNS,
     Acting,
     Run,
     blobs,
@@ -339,7 +340,7 @@ def test_a_verbose_run_shows_its_progress(capsys):
 # -- randomness -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [vectors, images])
+@pytest.mark.parametrize("make", RUNS.values())
 def test_the_same_seed_gives_the_same_bits(make):
     assert weights_digest(make().go()[0]) == weights_digest(make().go()[0])
 
@@ -356,7 +357,7 @@ def test_the_callers_random_state_does_not_matter():
     assert weights_digest(vectors().go()[0]) == first
 
 
-@pytest.mark.parametrize("make", [vectors, images])
+@pytest.mark.parametrize("make", RUNS.values())
 def test_the_callers_torch_state_is_left_as_it_was(make):
     before = torch.get_rng_state()
     make().go()

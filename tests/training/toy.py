@@ -106,7 +106,28 @@ def images():
     )
 
 
-RUNS = {"vectors": vectors, "images": images}
+def quick():
+    """Return a run of 4 epochs of 3 steps that has everything that keeps a state of its own."""
+    config = config_of(
+        images().config,
+        average="lookahead",
+        clip=0.5,
+        cutout=1,
+        edge="reflect",
+        flips="turns",
+        precision="bfloat16",
+        schedule="steps",
+        milestones=(0.3, 0.7),
+        head_rate=0.5,
+        bias_rate=8.0,
+    )
+    options = {"stem": "whitened", "width": 0.1}
+    return replace(
+        images(), config=config, build=lambda: memory_network((2, 4, 4), "fast_cnn", **options)
+    )
+
+
+RUNS = {"vectors": vectors, "images": images, "quick": quick}
 
 
 class Acting(Objective):
@@ -126,3 +147,15 @@ class Acting(Objective):
 
     def describe(self):
         return self._objective.describe()
+
+
+class Watching(Acting):
+    """An objective that keeps what it was shown."""
+
+    def __init__(self, objective):
+        super().__init__(objective, 0, None)
+        self.seen = []
+
+    def __call__(self, network, batch):
+        self.seen.append(batch)
+        return super().__call__(network, batch)
