@@ -16,7 +16,7 @@ from erasable.diffusion import ClassLoss, ClassUNet, MemoryLoss, MemoryUNet, mak
 from erasable.encoders import build_encoder
 from erasable.fusion import DotProductFusion, VoteFusion, get_reduction
 from erasable.models._networks import EmbeddingNorm, SPMNetwork
-from erasable.training import Batch, Draw, InBatchMemory, Inputs
+from erasable.training import Batch, Draw, InBatchMemory, Inputs, make_fabric
 
 ROUNDS, WARM_UP = 10, 2
 PRECISIONS = ("float32", "bfloat16")
@@ -30,13 +30,12 @@ def classifier(width: float, precision: str) -> Step:
     torch.manual_seed(0)
     inputs = torch.rand(256, 3, 32, 32).contiguous(memory_format=torch.channels_last)
     batch, objective = Batch(inputs, torch.arange(256) % 10), InBatchMemory()
-    encoder = build_encoder(
-        "fast_cnn", (3, 32, 32), seed=0, options={"width": width, "precision": precision}
-    )
+    encoder = build_encoder("fast_cnn", (3, 32, 32), seed=0, options={"width": width})
     vote = VoteFusion(DotProductFusion(encoder.dim), get_reduction("prototypes"))
     network = SPMNetwork(encoder, EmbeddingNorm(), vote).train()
     network.to(memory_format=torch.channels_last)
-    return lambda: objective(network, batch).loss.backward()
+    module = make_fabric("cpu", precision).setup_module(network)
+    return lambda: objective(module, batch).loss.backward()
 
 
 def generator(*, has_memory: bool, precision: str) -> Step:

@@ -14,6 +14,7 @@ import numpy as np
 
 from erasable import SPMClassifier
 from erasable.data import load_digits
+from erasable.models import parameters_of
 
 SEEDS = (0, 1, 2)
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -49,7 +50,7 @@ CASES = {
 
 def run(data: Arrays, settings: dict[str, Any], seed: int) -> tuple[float, float, float]:
     """Return test accuracy, seconds and share left out."""
-    model = SPMClassifier(random_state=seed, **settings)
+    model = SPMClassifier(random_state=seed, **parameters_of(settings))
     start = time.perf_counter()
     model.fit(data[0], data[1])
     seconds = time.perf_counter() - start

@@ -15,6 +15,7 @@ import torch
 
 from erasable import KNNClassifier, ParametricClassifier, SPMClassifier
 from erasable.data import Split, load_digits
+from erasable.training import Training
 
 SEEDS, ROUNDS = (0, 1, 2), 20
 SETTINGS = {"epochs": 10, "batch_size": 128}
@@ -49,8 +50,9 @@ def evaluate(seed: int, train: Split, test: Split) -> dict[str, tuple[float, flo
     """Return accuracy, accuracy after forgetting, time and bytes per view, for one seed."""
     spm = SPMClassifier("small_cnn", random_state=seed, **SETTINGS)
     spm.fit(train.X, train.y, ids=train.ids)
+    how = Training(support_size=512)
     graph = SPMClassifier(
-        "small_cnn", set_encoder="graph", support_size=512, random_state=seed, **SETTINGS
+        "small_cnn", set_encoder="graph", training=how, random_state=seed, **SETTINGS
     ).fit(train.X, train.y, ids=train.ids)
     knn = KNNClassifier("small_cnn", random_state=seed, **SETTINGS)
     knn.fit(train.X, train.y, ids=train.ids)

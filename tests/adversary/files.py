@@ -15,6 +15,7 @@ import numpy as np
 from adversary.attempts import attempt, outcome
 from erasable import SPMClassifier
 from erasable.errors import ErasableError
+from erasable.training import Training
 
 X = np.random.default_rng(0).normal(size=(12, 4))
 Y = np.arange(12) % 3
@@ -418,8 +419,10 @@ def a_checkpoint_without_history(folder: Path) -> str:
     from safetensors import safe_open
     from safetensors.torch import load_file, save_file
 
+    training = Training(checkpoint=folder)
+
     def fit() -> SPMClassifier:
-        return SPMClassifier("mlp", epochs=1, random_state=0, checkpoint=folder).fit(X, Y)
+        return SPMClassifier("mlp", epochs=1, random_state=0, training=training).fit(X, Y)
 
     fit()
     path = folder / "checkpoint.safetensors"

@@ -17,6 +17,7 @@ from erasable.fusion import RowsReduction
 from erasable.memory import Memory, encode_key
 from erasable.models._memory_model import MemoryModel
 from erasable.store import EmbeddingCache
+from erasable.training import Training
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 8)).astype(np.float32)
@@ -116,7 +117,9 @@ def forget_under_the_votes_of_knn(folder: Path) -> str:
     now="the rows that voted",
 )
 def forget_under_the_votes_of_graph(folder: Path) -> str:
-    return votes_beside_a_forget(SPMClassifier("identity", set_encoder="graph", support_size=8))
+    return votes_beside_a_forget(
+        SPMClassifier("identity", set_encoder="graph", training=Training(support_size=8))
+    )
 
 
 @attempt(

@@ -22,6 +22,7 @@ from erasable.baselines import (
 from erasable.data import load_digits
 from erasable.errors import ArgumentError, RowIdError
 from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier
+from erasable.training import Training
 from erasable.weights import weights_digest
 
 WEIGHTS = [name for name, kind in methods().items() if issubclass(kind, WeightMethod)]
@@ -324,7 +325,9 @@ def test_an_edit_trains_as_the_original_was_trained(problem):
     gone = problem.forget.take(range(20))
     seen = {}
     for smoothing in (0.0, 0.3):
-        twin = ParametricClassifier(epochs=1, label_smoothing=smoothing, random_state=0)
+        twin = ParametricClassifier(
+            epochs=1, training=Training(label_smoothing=smoothing), random_state=0
+        )
         twin.fit(rows.X, rows.y, classes=list(range(10)))
         twin.network_ = copy.deepcopy(problem.network)
         done = unlearn("ft", twin, forget=gone, retain=rows, budget=ONE)

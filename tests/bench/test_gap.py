@@ -8,7 +8,13 @@ from erasable.bench import Gap, Run, Runs, collect_gaps, gap_page, run_gap
 from erasable.bench._gap import changes
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError
-from erasable.models import ParametricClassifier, SPMClassifier, preset
+from erasable.models import (
+    ParametricClassifier,
+    SPMClassifier,
+    parameters_of,
+    preset_settings,
+)
+from erasable.training import Training
 
 SHAPE = (1, 8, 8)
 
@@ -29,19 +35,19 @@ def found(data, folder):
     return run_gap(data, scale="tiny", seeds=[0], rows=80, runs=Runs(folder))
 
 
-@pytest.mark.parametrize("scale", ["tiny", "laptop", "paper"])
+@pytest.mark.parametrize("scale", ["tiny", "laptop", "fast", "accurate", "paper"])
 def test_every_change_changes_something_and_both_models_take_it(scale):
-    parameters = preset(scale, SHAPE)
+    parameters = preset_settings(scale, SHAPE)
     tried = changes(parameters)
     assert tried[0].both == tried[0].spm == {}
     names = [change.name for change in tried]
     assert len(set(names)) == len(names)
     for change in tried[1:]:
         own = {**change.both, **change.spm}
-        known = {**SPMClassifier().get_params(), **parameters}
+        known = {**Training().get_params(), **SPMClassifier().get_params(), **parameters}
         assert any(known[name] != value for name, value in own.items())
-        ParametricClassifier(**{**parameters, **change.both})
-        SPMClassifier(**{**parameters, **own})
+        ParametricClassifier(**parameters_of({**parameters, **change.both}))
+        SPMClassifier(**parameters_of({**parameters, **own}))
 
 
 def test_no_test_row_is_read(found):
@@ -50,7 +56,7 @@ def test_no_test_row_is_read(found):
 
 
 def test_each_change_has_a_pair_of_runs_per_seed(found):
-    assert list(found) == [change.name for change in changes(preset("tiny", SHAPE))]
+    assert list(found) == [change.name for change in changes(preset_settings("tiny", SHAPE))]
     for pairs in found.values():
         ((twin, own),) = pairs
         assert twin.settings["model"] == "ParametricClassifier"

@@ -284,7 +284,7 @@ def test_a_preset_that_does_not_train_is_refused(data, tmp_path):
 
 def test_labels_are_not_smoothed_whatever_the_preset_says(data, tmp_path):
     """Networks trained on smoothed labels do not know which classes are alike."""
-    assert preset("laptop", (1, 8, 8))["label_smoothing"] > 0
+    assert preset("laptop", (1, 8, 8))["training"].label_smoothing > 0
     plain = Harness(data, scale="laptop", runs=Runs(tmp_path))
     assert plain.settings("original", "spm", 0)["parameters"]["label_smoothing"] == 0
     smooth = Harness(data, scale="laptop", runs=Runs(tmp_path), label_smoothing=0.1)
@@ -298,10 +298,8 @@ def test_options_of_the_encoder_stand_beside_the_presets_and_set_runs_apart(data
     )
     assert half.encoder_options == {**plain.encoder_options, "precision": "bfloat16"}
     assert half.original_run("parametric", 0) != plain.original_run("parametric", 0)
-    networks = [
-        one.original("twin", 0).models["parametric"].network_.encoder for one in (plain, half)
-    ]
-    assert [one.options()["precision"] for one in networks] == ["float32", "bfloat16"]
+    twins = [one.original("twin", 0).models["parametric"] for one in (plain, half)]
+    assert [twin.training.precision for twin in twins] == ["auto", "bfloat16"]
 
 
 # -- predictions and metrics ----------------------------------------------------------------------

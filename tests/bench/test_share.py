@@ -12,7 +12,7 @@ from erasable.bench import Run, Runs, run_share, share_page, share_png
 from erasable.bench._share import SHARES, _parts
 from erasable.data import load_dataset
 from erasable.errors import ArgumentError
-from erasable.models import SPMClassifier, preset
+from erasable.models import SPMClassifier, preset, preset_settings
 from erasable.store import EmbeddingCache
 
 LABELS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=60).map(np.array)
@@ -190,7 +190,9 @@ def test_data_without_test_rows_is_refused(data, tmp_path):
 
 
 def test_an_unknown_preset_is_refused(data, tmp_path):
-    with pytest.raises(ArgumentError, match="'tiny', 'laptop', 'paper', 'exact'"):
+    with pytest.raises(
+        ArgumentError, match="'tiny', 'laptop', 'fast', 'accurate', 'paper' and 1 more"
+    ):
         run_share(data, scale="huge", seeds=[0], runs=Runs(tmp_path))
 
 
@@ -212,7 +214,8 @@ def settings_of(data, **changes):
 def test_a_preset_that_changed_is_another_run(data, monkeypatch):
     before = settings_of(data)
     monkeypatch.setattr(
-        "erasable.bench._share.preset", lambda name, shape: {**preset(name, shape), "epochs": 9}
+        "erasable.bench._share.preset_settings",
+        lambda name, shape: {**preset_settings(name, shape), "epochs": 9},
     )
     assert settings_of(data) != before
 

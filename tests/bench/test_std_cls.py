@@ -15,7 +15,13 @@ from erasable.bench._std_cls import FRACTIONS, REDUCTIONS, Cell, with_share
 from erasable.data import Dataset, Split, load_dataset
 from erasable.encoders import GraphAttention
 from erasable.errors import ArgumentError
-from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier, preset
+from erasable.models import (
+    KNNClassifier,
+    ParametricClassifier,
+    SPMClassifier,
+    preset,
+    preset_settings,
+)
 from erasable.training._loop import _Epoch
 
 MODELS = [
@@ -210,7 +216,7 @@ def test_a_run_is_defined_by_data_preset_parameters_and_seed(data):
         "table": "std_cls",
         "data": {k: v for k, v in data.record().items() if k != "source"},
         "preset": "tiny",
-        "parameters": preset("tiny", (1, 8, 8)),
+        "parameters": preset_settings("tiny", (1, 8, 8)),
         "graph": {"epochs": 1, "support_size": 64},
         "graph_encoder_lr_factor": 0.1,
         "fractions": [0.05, 0.1, 1.0],
@@ -271,7 +277,10 @@ def test_data_without_test_rows_is_refused(data, runs):
 
 @pytest.mark.parametrize("scale", ["exact", "huge", ""])
 def test_a_preset_that_trains_nothing_or_is_unknown_is_refused(data, runs, scale):
-    with pytest.raises(ArgumentError, match="Expected preset tiny, laptop or paper, but got"):
+    with pytest.raises(
+        ArgumentError,
+        match="Expected preset 'tiny', 'laptop', 'fast', 'accurate', 'paper', but got",
+    ):
         run_std_cls(data, scale=scale, seeds=[0], runs=runs)
 
 

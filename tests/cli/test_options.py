@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from erasable import KNNClassifier, SPMClassifier, load
 from erasable.cli import app, main
+from erasable.training import Training
 from erasable.weights import weights_of
 from models.toys import TINY, blobs, fitted, names
 
@@ -96,13 +97,14 @@ PARAMETERS = {
 def test_an_option_of_training_becomes_a_parameter(tmp_path, rows, name):
     word, value = PARAMETERS[name]
     trained(tmp_path / "m", rows, f"--{name.replace('_', '-')}", word)
-    assert getattr(load(tmp_path / "m"), name) == value
+    found = load(tmp_path / "m").get_params()
+    assert found.get(name, found.get(f"training__{name}")) == value
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "balanced"])
 def test_the_sampling_of_the_support_can_be_chosen(tmp_path, rows, sampling):
     trained(tmp_path / "m", rows, "--support-size", 8, "--support-sampling", sampling)
-    assert load(tmp_path / "m").support_sampling == sampling
+    assert load(tmp_path / "m").training.support_sampling == sampling
 
 
 @pytest.mark.parametrize("reduction", ["prototypes", "rows", "neighbours", "gaussian"])
@@ -114,7 +116,7 @@ def test_every_reduction_can_be_trained(tmp_path, rows, reduction):
 
 def test_without_options_the_parameters_are_those_of_the_library(tmp_path, rows):
     call("train", tmp_path / "m", rows, "--epochs", 1, "--json")
-    made = SPMClassifier(epochs=1).get_params(deep=False)
+    made = SPMClassifier(epochs=1, training=Training()).get_params(deep=False)
     differ = {k for k, v in load(tmp_path / "m").get_params(deep=False).items() if v != made[k]}
     assert differ <= {"encoder", "encoder_options", "normalize", "random_state"}
 

@@ -166,9 +166,10 @@ def test_what_is_given_wins_over_the_preset(tmp_path):
     given = ("--epochs", 0, "--learning-rate", 0.3, "--augmentation", "crop", "--json")
     call("train", tmp_path / "m", "digits", "--preset", "laptop", *given)
     model, expected = load(tmp_path / "m"), preset("laptop", (1, 8, 8))
-    assert (model.epochs, model.learning_rate, model.augmentation) == (0, 0.3, "crop")
+    found = (model.epochs, model.learning_rate, model.training.augmentation)
+    assert found == (0, 0.3, "crop")
     assert model.batch_size == expected["batch_size"]
-    assert model.label_smoothing == expected["label_smoothing"]
+    assert model.training.label_smoothing == expected["training"].label_smoothing
     assert model.network_.encoder.options().items() >= expected["encoder_options"].items()
 
 
@@ -189,7 +190,7 @@ def test_knn_takes_presets_too(tmp_path):
 
 def test_an_unknown_preset_is_refused_with_the_known_ones(refused, tmp_path):
     words = ("train", tmp_path / "m", "digits", "--preset", "huge")
-    assert "'tiny', 'laptop', 'paper', 'exact'" in refused(*words)
+    assert "'tiny', 'laptop', 'fast', 'accurate', 'paper' and 1 more" in refused(*words)
     assert not (tmp_path / "m").exists()
 
 
@@ -241,7 +242,13 @@ def test_an_option_that_is_set_leaves_the_others_of_the_preset(tmp_path):
     words = ("--preset", "tiny", "--encoder-option", "dim=8", "--epochs", 0, "--json")
     call("train", tmp_path / "m", "digits", *words)
     options = load(tmp_path / "m").network_.encoder.options()
-    assert options == {"width": 0.125, "dim": 8, "precision": "float32"}
+    assert (options["width"], options["dim"]) == (0.125, 8)
+
+
+def test_a_precision_among_the_options_of_an_encoder_is_that_of_its_training(tmp_path):
+    words = ("--preset", "tiny", "--encoder-option", "precision=bfloat16", "--epochs", 1, "--json")
+    call("train", tmp_path / "m", "digits", *words)
+    assert load(tmp_path / "m").training.precision == "bfloat16"
 
 
 # -- killed ---------------------------------------------------------------------------------------
@@ -269,7 +276,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(run, tmp_path):
 def test_the_checkpoint_of_other_data_is_refused(run, tmp_path, digits):
     rows = write(tmp_path / "rows.npz", digits.train.take(range(100)))
     state = tmp_path / "m.partial"
-    other = SPMClassifier(**preset("tiny", (1, 8, 8)), random_state=0, checkpoint=state)
+    other = SPMClassifier(**preset("tiny", (1, 8, 8)), random_state=0)
+    other.set_params(training__checkpoint=state)
     other.fit(digits.train.X[:99], digits.train.y[:99])
     before = (state / "checkpoint.safetensors").read_bytes()
     code, out, err = run("train", tmp_path / "m", rows, "--preset", "tiny", "--json")

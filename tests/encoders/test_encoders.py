@@ -36,7 +36,7 @@ OPTIONS = {
     "random_features": {"dim": 9, "gamma": 0.3},
     "mlp": {"hidden": [7, 5], "dim": 6},
     "small_cnn": {"widths": [4, 3], "dim": 5},
-    "fast_cnn": {"width": 0.05, "dim": 5, "precision": "bfloat16"},
+    "fast_cnn": {"width": 0.05, "dim": 5, "stem": "drawn", "widths": [64, 99], "depth": 3},
     "resnet18": {"stem": "cifar", "width": 2, "dim": 5},
 }
 CONVOLUTIONAL = ("small_cnn", "fast_cnn", "resnet18")
@@ -380,7 +380,14 @@ def test_a_convolutional_encoder_refuses_what_is_no_image(name, shape):
         ("fast_cnn", {"width": math.nan}),
         ("fast_cnn", {"width": math.inf}),
         ("fast_cnn", {"width": "half"}),
-        ("fast_cnn", {"widths": [3]}),
+        ("fast_cnn", {"widths": [0]}),
+        ("fast_cnn", {"widths": 3}),
+        ("fast_cnn", {"widths": []}),
+        ("fast_cnn", {"widths": "ab"}),
+        ("fast_cnn", {"depth": 4}),
+        ("fast_cnn", {"depth": True}),
+        ("fast_cnn", {"stem": "spun"}),
+        ("fast_cnn", {"precision": "bfloat16"}),
         ("resnet18", {"dim": 2.5}),
         ("resnet18", {"width": 0}),
         ("resnet18", {"width": True}),
@@ -394,7 +401,9 @@ def test_a_convolutional_encoder_refuses_what_is_no_image(name, shape):
     ],
 )
 def test_bad_options_are_refused(name, options):
-    with pytest.raises(ArgumentError, match=r"^Expected .*(dim|gamma|option|hidden|width|stem)"):
+    with pytest.raises(
+        ArgumentError, match=r"^Expected .*(dim|gamma|option|hidden|width|stem|depth)"
+    ):
         build_encoder(name, IMAGES, options=options)
 
 

@@ -1,8 +1,12 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from erasable import KNNClassifier, ParametricClassifier, SPMClassifier, load
 from erasable.encoders import build_encoder
+from erasable.training import Inputs, Training
+from erasable.weights import weights_digest
 
 
 def build(shape, **options):
@@ -33,7 +37,9 @@ def test_options_tell_the_defaults():
     assert build((1, 8, 8)).options() == {
         "width": 0.5,
         "dim": None,
-        "precision": "float32",
+        "stem": "drawn",
+        "widths": [64, 256, 256],
+        "depth": 2,
     }
 
 
@@ -62,52 +68,161 @@ def test_a_wrong_width_is_told():
         build((1, 8, 8), width=-1)
 
 
-def dtypes_of_convolutions(encoder, images):
-    found = []
-    for layer in layers_of(encoder, nn.Conv2d):
-        layer.register_forward_hook(lambda *call: found.append(call[-1].dtype))
-    encoder(images)
-    return set(found)
+# -- depth ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("precision", "is_training", "dtype"),
-    [
-        ("float32", True, torch.float32),
-        ("bfloat16", True, torch.bfloat16),
-        ("bfloat16", False, torch.float32),
-    ],
-)
-def test_precision_is_that_of_convolutions_in_training(precision, is_training, dtype):
-    encoder = build((3, 8, 8), width=0.1, precision=precision).train(is_training)
-    assert dtypes_of_convolutions(encoder, torch.rand(4, 3, 8, 8)) == {dtype}
+def test_depth_is_the_convolutions_of_a_block():
+    for depth in (2, 3):
+        found = [
+            one for one in build((3, 8, 8), depth=depth).modules() if isinstance(one, nn.Conv2d)
+        ]
+        assert len(found) == 1 + 3 * depth
 
 
-def test_embeddings_weights_and_gradients_have_full_precision_when_training_in_half():
-    encoder = build((3, 8, 8), width=0.1, precision="bfloat16").train()
-    embeddings = encoder(torch.rand(4, 3, 8, 8))
-    embeddings.square().sum().backward()
-    tensors = [embeddings, *encoder.parameters(), *(p.grad for p in encoder.parameters())]
-    assert {tensor.dtype for tensor in tensors} == {torch.float32}
+def test_widths_are_the_channels_of_the_blocks():
+    encoder = build((3, 8, 8), widths=[10, 20], width=0.5)
+    assert [one.out_channels for one in layers_of(encoder, nn.Conv2d)] == [24, 5, 5, 10, 10]
+    assert encoder.dim == 10
 
 
-def test_training_in_half_precision_follows_that_in_full():
-    images = torch.rand(64, 3, 8, 8)
+def test_a_third_convolution_is_added_to_what_comes_before_it():
     torch.manual_seed(0)
-    full = build((3, 8, 8), width=0.1).train()
-    half = build((3, 8, 8), width=0.1, precision="bfloat16").train()
-    half.load_state_dict(full.state_dict())
-    expected, found = full(images), half(images)
-    assert 0 < (found - expected).norm() < 0.05 * expected.norm()
+    deep, shallow = build((3, 8, 8), depth=3), build((3, 8, 8))
+    third = [layer for layer in deep.layers if isinstance(layer, nn.Sequential)]
+    assert len(third) == 3
+    for layers in third:
+        nn.init.zeros_(layers[-1].weight)
+    rest = [layer for layer in deep.layers if layer not in third]
+    for mine, theirs in zip(shallow.layers, rest, strict=True):
+        mine.load_state_dict(theirs.state_dict())
+    images = torch.rand(4, 3, 8, 8)
+    torch.testing.assert_close(deep(images), shallow(images))
 
 
-def test_a_network_in_half_precision_is_told_apart_from_one_in_full():
-    assert "precision=bfloat16" in repr(build((3, 8, 8), precision="bfloat16"))
-    assert "precision" not in repr(build((3, 8, 8)))
+# -- a whitened first layer -----------------------------------------------------------------------
 
 
-def test_an_unknown_precision_is_told():
-    with pytest.raises(
-        ValueError, match="Expected precision to be 'float32', 'bfloat16', but got 'half'"
-    ):
-        build((3, 8, 8), precision="half")
+def pictures(count=80, shape=(3, 8, 8), seed=0):
+    """Return smooth images: their patches are correlated."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.normal(size=(count, shape[0], 4, 4)).repeat(2, 2).repeat(2, 3)
+    images = coarse[..., : shape[1], : shape[2]] + 0.3 * rng.normal(size=(count, *shape))
+    return images.astype(np.float32), rng.integers(0, 3, count).tolist()
+
+
+def classifier(kind=SPMClassifier, **options):
+    own = {"width": 0.1, "stem": "whitened", **options.pop("encoder_options", {})}
+    settings = {"epochs": 2, "batch_size": 20, "random_state": 0, **options}
+    return kind("fast_cnn", encoder_options=own, **settings)
+
+
+def first_outputs(encoder, images):
+    """Return what the first convolution gives for each patch, (patches, channels)."""
+    norm, first = encoder.layers[:2]
+    mean = torch.from_numpy(images).mean((0, 2, 3), keepdim=True)
+    spread = torch.from_numpy(images).var((0, 2, 3), keepdim=True)
+    normal = (torch.from_numpy(images) - mean) / (spread + norm.eps).sqrt()
+    with torch.no_grad():
+        found = nn.functional.conv2d(normal, first.weight)
+    return found.permute(0, 2, 3, 1).flatten(0, 2).double()
+
+
+KINDS = pytest.mark.parametrize("kind", [SPMClassifier, KNNClassifier, ParametricClassifier])
+
+
+@KINDS
+def test_outputs_of_the_first_layer_are_whitened(kind):
+    images, labels = pictures()
+    model = classifier(kind).fit(images, labels)
+    outputs = first_outputs(model.encoder_, images)
+    positive, negative = outputs.chunk(2, dim=1)
+    assert torch.equal(negative, -positive)
+    covariance = positive.T @ positive / len(positive)
+    torch.testing.assert_close(covariance, torch.eye(12).double(), rtol=0, atol=0.02)
+
+
+@KINDS
+def test_the_first_kernels_are_not_trained(kind):
+    images, labels = pictures()
+    first = [
+        classifier(kind, epochs=epochs, training=Training(weight_decay=0.5))
+        .fit(images, labels)
+        .encoder_.layers[1]
+        for epochs in (1, 4)
+    ]
+    assert torch.equal(first[0].weight, first[1].weight)
+    assert not torch.equal(first[0].bias, first[1].bias)
+
+
+def test_scales_of_normalisation_are_not_trained():
+    encoder = classifier().fit(*pictures()).encoder_
+    norms = [one for one in layers_of(encoder, nn.BatchNorm2d) if one.affine]
+    assert len(norms) == 6
+    assert all((norm.weight == 1).all() and norm.bias.any() for norm in norms)
+
+
+@KINDS
+@pytest.mark.parametrize("stem", ["drawn", "whitened"])
+def test_a_network_that_is_not_trained_does_not_look_at_rows(kind, stem):
+    models = [
+        classifier(kind, epochs=0, encoder_options={"stem": stem}).fit(*pictures(seed=seed))
+        for seed in (1, 2)
+    ]
+    assert weights_digest(models[0].encoder_) == weights_digest(models[1].encoder_)
+
+
+def test_nor_does_one_that_only_remembers():
+    models = [classifier().remember(*pictures(seed=seed)) for seed in (1, 2)]
+    assert weights_digest(models[0].encoder_) == weights_digest(models[1].encoder_)
+    assert models[0].forget(classes=[0]).level == "exact"
+
+
+def test_rows_that_a_layer_was_computed_from_are_at_level_memory():
+    model = classifier().fit(*pictures()).forget(classes=[0])
+    assert model.level == "memory"
+
+
+def test_a_drawn_first_layer_does_not_look_at_rows():
+    before = build((3, 8, 8))
+    digest = weights_digest(before)
+    before.prepare(Inputs(pictures()[0]))
+    assert weights_digest(before) == digest
+
+
+def test_a_layer_that_was_computed_stays_under_what_was_trained_behind_it():
+    before = classifier().fit(*pictures())
+    after = classifier().fit(*pictures(seed=5), init=before)
+    assert torch.equal(after.encoder_.layers[1].weight, before.encoder_.layers[1].weight)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 1, 8), (1, 2, 2), (1, 1, 1)])
+def test_images_of_any_size_are_whitened(shape):
+    images, labels = pictures(shape=shape)
+    model = classifier(encoder_options={"depth": 3}).fit(images, labels)
+    assert np.isfinite(model.predict_proba(images)).all()
+
+
+def test_images_that_are_all_the_same_are_whitened():
+    images, labels = np.ones((20, 3, 8, 8), np.float32), [0, 1] * 10
+    model = classifier().fit(images, labels)
+    assert np.isfinite(model.predict_proba(images)).all()
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("kind", [SPMClassifier, KNNClassifier])
+def test_a_loaded_model_predicts_the_same(kind, depth, tmp_path):
+    images, labels = pictures()
+    model = classifier(kind, encoder_options={"depth": depth, "widths": [32, 64]})
+    model.fit(images, labels).save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.weights_digest == model.weights_digest
+    assert not again.encoder_.layers[1].weight.requires_grad
+    np.testing.assert_array_equal(again.predict_proba(images), model.predict_proba(images))
+
+
+def test_a_resumed_training_ends_in_the_same_bits(tmp_path):
+    images, labels = pictures()
+    expected = classifier(epochs=3).fit(images, labels).weights_digest
+    model = classifier(epochs=3, training=Training(checkpoint=tmp_path)).fit(images, labels)
+    assert model.weights_digest == expected
+    assert model.fit(images, labels).weights_digest == expected  # from its last epoch

@@ -11,7 +11,7 @@ from erasable import KNNClassifier, SPMClassifier, load
 from erasable.errors import ErasableError, StateError
 from erasable.models import KnownCopy, Purged
 from erasable.store import EmbeddingCache
-from models.toys import TINY, blobs, forget_keys, names
+from models.toys import TINY, blobs, forget_keys, names, spm
 
 X, LABELS = blobs(20)
 
@@ -69,12 +69,12 @@ def test_the_directory_that_a_model_was_loaded_from_is_listed(tmp_path):
 
 
 def test_a_checkpoint_is_listed(tmp_path):
-    model = SPMClassifier(**TINY, epochs=1, checkpoint=tmp_path / "runs").fit(X, LABELS)
+    model = spm(**TINY, epochs=1, checkpoint=tmp_path / "runs").fit(X, LABELS)
     assert listed(model) == [("checkpoint", str(tmp_path / "runs"), None)]
 
 
 def test_a_checkpoint_that_no_training_wrote_is_not_listed(tmp_path):
-    model = SPMClassifier(**TINY, epochs=0, checkpoint=tmp_path / "runs").fit(X, LABELS)
+    model = spm(**TINY, epochs=0, checkpoint=tmp_path / "runs").fit(X, LABELS)
     assert model.copies() == []
 
 
@@ -257,7 +257,7 @@ def test_purging_does_not_change_the_model(tmp_path):
 
 
 def test_reports_and_checkpoints_are_named_and_left(tmp_path, report):
-    model = SPMClassifier(**TINY, epochs=1, checkpoint=tmp_path / "runs").fit(X, LABELS)
+    model = spm(**TINY, epochs=1, checkpoint=tmp_path / "runs").fit(X, LABELS)
     model.note_copy("report", report)
     model.save(tmp_path / "model")
     assert [found.kind for found in model.purge().left] == ["checkpoint", "report"]

@@ -7,7 +7,7 @@ from torch import nn
 
 from erasable import KNNClassifier, SPMClassifier, load
 from erasable.errors import ArgumentError, RowIdError, StateError
-from erasable.models import _embedding
+from erasable.models import _embedding, parameters_of
 from erasable.models._networks import evaluate
 from erasable.store import EmbeddingCache
 from models.toys import TINY, blobs, forget_keys, names, snapshot
@@ -59,7 +59,7 @@ def counted(call):
 def remembering(folder, count=20, *, encoder=None, kind=SPMClassifier, **options):
     """Return a model that has remembered rows through a cache."""
     X, y = blobs(count)
-    model = kind(encoder or Doubling(), embedding_cache=folder, **options)
+    model = kind(encoder or Doubling(), embedding_cache=folder, **parameters_of(options))
     return model.remember(X, y, ids=names(count))
 
 

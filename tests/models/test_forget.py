@@ -352,7 +352,7 @@ def test_an_unrelated_row_is_accepted(forgotten):
 
 def test_fit_refuses_forgotten_rows_before_it_trains(forgotten, tmp_path):
     model, X, y = forgotten
-    model.set_params(**TINY, epochs=2, checkpoint=tmp_path / "state")
+    model.set_params(**TINY, epochs=2, training__checkpoint=tmp_path / "state")
     with pytest.raises(RowIdError, match="forgotten before"):
         model.fit(X, y, ids=names(4, 100))
     assert not (tmp_path / "state").exists()

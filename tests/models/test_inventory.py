@@ -26,6 +26,7 @@ from erasable.models._inventory import (
     part_of,
     saved_part_of,
 )
+from erasable.training import Training
 from erasable.weights import weights_of
 from models.generation_toys import quarters
 from models.reachable import as_bytes, reachable
@@ -38,7 +39,7 @@ GONE = [i for i, group in zip(IDS, GROUPS, strict=True) if group == "person-x"]
 X = np.random.default_rng(0).normal(size=(ROWS, 20)).astype(np.float32)
 SPM = {"encoder_options": {"dim": 8, "hidden": [8]}, "random_state": 0, "batch_size": 16}
 GENERATOR = {"channels": (8, 16), "layers": 1, "batch_size": 32, "random_state": 0}
-GRAPH = {**SPM, "set_encoder": "graph", "support_size": 16}
+GRAPH = {**SPM, "set_encoder": "graph", "training": Training(support_size=16)}
 
 CLASSIFIERS = {
     **{

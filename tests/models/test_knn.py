@@ -8,6 +8,7 @@ from torch import nn
 
 from erasable import KNNClassifier, ParametricClassifier, load
 from erasable.errors import ArgumentError, RowIdError, StateError
+from erasable.training import Training
 from models.toys import TINY, blobs, names, snapshot
 
 QUERIES = blobs(7, seed=11)[0]
@@ -262,8 +263,8 @@ def test_a_loaded_model_is_the_saved_one(make, tmp_path):
 def test_settings_survive(tmp_path):
     settings = {
         "k": 7, "candidates": 99, "search": "exact", "normalize": "layer", "grid_bits": 10,
-        "epochs": 1, "batch_size": 20, "learning_rate": 0.05, "momentum": 0.5,
-        "weight_decay": 0.001, "label_smoothing": 0.1, "augmentation": "none",
+        "epochs": 1, "batch_size": 20, "learning_rate": 0.05,
+        "training": Training(momentum=0.5, weight_decay=0.001, label_smoothing=0.1, clip=9.0),
     }  # fmt: skip
     fitted(**settings).save(tmp_path / "model")
     found = load(tmp_path / "model").get_params()

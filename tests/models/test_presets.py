@@ -13,8 +13,11 @@ from erasable.models import (
     KNNClassifier,
     ParametricClassifier,
     SPMClassifier,
+    parameters_of,
     preset,
+    preset_settings,
 )
+from erasable.training import TRAININGS, Training
 
 SHAPES = {
     "features": (7,),
@@ -23,6 +26,7 @@ SHAPES = {
     "32×32 colour": (3, 32, 32),
     "128×128 colour": (3, 128, 128),
 }
+IMAGES_ONLY = ("augmentation", "shift", "edge", "flips", "cutout")
 KINDS = (SPMClassifier, KNNClassifier, ParametricClassifier)
 EVERY_NAME = pytest.mark.parametrize("name", PRESETS)
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
@@ -90,6 +94,8 @@ def test_the_scale_of_large_images_is_part_of_the_preset():
     assert {name: options["resolution"] for name, options in found.items()} == {
         "tiny": 32,
         "laptop": 96,
+        "fast": 96,
+        "accurate": 160,
         "paper": 224,
         "exact": 160,
     }
@@ -97,26 +103,27 @@ def test_the_scale_of_large_images_is_part_of_the_preset():
 
 def test_feature_vectors_are_not_treated_as_images():
     for name in PRESETS:
-        found = preset(name, (7,))
-        assert "augmentation" not in found
-        assert "encoder_options" not in found
+        found = preset_settings(name, (7,))
+        assert {"encoder_options", *IMAGES_ONLY}.isdisjoint(found)
 
 
 @EVERY_NAME
 def test_small_grey_images_are_never_mirrored(name):
-    assert preset(name, (1, 28, 28)).get("augmentation") != "crop_flip"
+    assert "flip" not in preset_settings(name, (1, 28, 28)).get("augmentation", "none")
 
 
 @pytest.mark.parametrize("shape", SHAPES.values())
 @pytest.mark.parametrize("name", ["", "Tiny", "large", None])
 def test_an_unknown_name_lists_the_names(name, shape):
-    with pytest.raises(ArgumentError, match="'tiny', 'laptop', 'paper', 'exact'") as told:
+    with pytest.raises(
+        ArgumentError, match="'tiny', 'laptop', 'fast', 'accurate', 'paper' and 1 more"
+    ) as told:
         preset(name, shape)
     assert str(told.value).endswith(f"but got {name!r}.")
 
 
 def test_every_preset_says_what_it_is_for():
-    assert list(PRESETS) == ["tiny", "laptop", "paper", "exact"]
+    assert list(PRESETS) == ["tiny", "laptop", "fast", "accurate", "paper", "exact"]
     assert all(PRESETS.values())
 
 
@@ -138,3 +145,63 @@ def test_the_options_in_a_preset_are_the_callers_own(name, shape):
     finally:
         options.clear()
         options.update(before)
+
+
+# -- settings in one dictionary --------------------------------------------------------------------
+
+KEPT = {
+    ("tiny", (3, 32, 32)): {
+        "encoder": "fast_cnn", "encoder_options": {"width": 0.125}, "epochs": 2,
+        "batch_size": 64, "learning_rate": 0.1,
+    },
+    ("laptop", (3, 32, 32)): {
+        "encoder": "fast_cnn", "encoder_options": {"width": 0.5}, "epochs": 6,
+        "batch_size": 256, "learning_rate": 0.4, "label_smoothing": 0.1,
+        "augmentation": "crop_flip",
+    },
+    ("laptop", (1, 28, 28)): {
+        "encoder": "fast_cnn", "encoder_options": {"width": 0.25}, "epochs": 4,
+        "batch_size": 256, "learning_rate": 0.4, "label_smoothing": 0.1, "augmentation": "crop",
+    },
+    ("paper", (3, 32, 32)): {
+        "encoder": "resnet18", "epochs": 100, "batch_size": 256, "learning_rate": 0.1,
+        "augmentation": "crop_flip",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("of", KEPT)
+def test_published_runs_are_named_by_the_settings_of_their_preset(of):
+    """A run that is kept is found by these; other names would have all of them made again."""
+    assert preset_settings(*of) == KEPT[of]
+
+
+@EVERY_SHAPE
+@EVERY_NAME
+def test_settings_say_what_the_parameters_say(name, shape):
+    settings = preset_settings(name, shape)
+    found = preset(name, shape)
+    assert parameters_of(settings) == found
+    own = found.pop("training", Training())
+    named = {k: v for k, v in settings.items() if k in Training().get_params()}
+    assert own == Training(**named)
+    assert {**found, **named} == settings
+
+
+@pytest.mark.parametrize("name", ["fast", "accurate"])
+def test_a_preset_trains_small_images_in_colour_as_the_training_of_its_name(name):
+    assert preset(name, (3, 32, 32))["training"] == TRAININGS[name]
+
+
+def test_settings_without_any_of_a_training_leave_the_parameter_alone():
+    assert parameters_of({"epochs": 3, "magic": 1}) == {"epochs": 3, "magic": 1}
+
+
+def test_a_precision_that_was_an_option_of_the_encoder_is_one_of_the_training():
+    settings = {"encoder": "fast_cnn", "encoder_options": {"width": 0.1, "precision": "bfloat16"}}
+    assert parameters_of(settings) == {
+        "encoder": "fast_cnn",
+        "encoder_options": {"width": 0.1},
+        "training": Training(precision="bfloat16"),
+    }
+    assert settings["encoder_options"]["precision"] == "bfloat16"

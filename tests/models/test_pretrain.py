@@ -6,11 +6,11 @@ import torch
 
 from erasable import SPMClassifier, convert, declare, load
 from erasable.errors import ArgumentError, ErasableError, RowIdError, StateError
-from erasable.models import _spm
+from erasable.models import _spm, parameters_of
 from erasable.store import EmbeddingCache
 from erasable.training import _checkpoint
 from erasable.weights import weights_digest, weights_of
-from models.toys import TINY, blobs, names, own_network, snapshot
+from models.toys import TINY, blobs, names, own_network, snapshot, spm
 
 PUBLIC = blobs(48, classes=("p", "q", "r"), seed=7)
 PRIVATE = blobs(20)
@@ -21,7 +21,7 @@ settings = pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS.ke
 
 
 def unfitted(**options):
-    return SPMClassifier(**{**TINY, "epochs": 2, "batch_size": 16, **options})
+    return spm(**{**TINY, "epochs": 2, "batch_size": 16, **options})
 
 
 def pretrained(**options):
@@ -114,7 +114,7 @@ def test_only_which_rows_share_a_class_matters(options):
 def test_classes_are_renumbered_whatever_the_parameter_says():
     off, on = pretrained(label_permutation=False), pretrained(label_permutation=True)
     assert off.weights_digest == on.weights_digest
-    assert off.label_permutation is False
+    assert off.training.label_permutation is False
 
 
 def test_a_second_time_goes_on_from_the_first():
@@ -141,7 +141,7 @@ def test_without_epochs_nothing_is_trained():
 def test_images_whose_augmentation_is_on_are_taken():
     images = np.random.default_rng(0).random((12, 6, 6))
     options = {"encoder_options": {"widths": [4], "dim": 8}, "epochs": 1, "random_state": 0}
-    model = SPMClassifier(**options, augmentation="crop_flip").pretrain(images, ["p", "q"] * 6)
+    model = spm(**options, augmentation="crop_flip").pretrain(images, ["p", "q"] * 6)
     assert len(model.history_) == 1
 
 
@@ -271,7 +271,7 @@ def test_a_failure_leaves_an_unfitted_model_unfitted(arguments, wrong, tmp_path,
 def test_a_failure_leaves_a_fitted_model_as_it_was(arguments, wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = emptied()
-    vars(model).update(wrong)  # set_params would refuse some of them
+    vars(model).update(parameters_of(wrong))  # set_params would refuse some of them
     before = snapshot(model)
     with pytest.raises(ErasableError):
         model.pretrain(**{"X": PUBLIC[0], "y": PUBLIC[1], **arguments})
@@ -323,8 +323,8 @@ class Interrupting:
     def __init__(self, save):
         self.save, self.saves = save, 0
 
-    def __call__(self, *args):
-        self.save(*args)
+    def __call__(self, *args, **rest):
+        self.save(*args, **rest)
         self.saves += 1
         if self.saves == 2:
             raise KeyboardInterrupt
@@ -337,13 +337,13 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(options, start, tmp_path
     model = start(**options, epochs=4, checkpoint=tmp_path)
     save = Interrupting(_checkpoint.Checkpoint.save)
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoint.Checkpoint, "save", lambda *args: save(*args))
+        patch.setattr(_checkpoint.Checkpoint, "save", lambda *args, **rest: save(*args, **rest))
         with pytest.raises(KeyboardInterrupt):
             model.pretrain(*PUBLIC)
     later = Interrupting(_checkpoint.Checkpoint.save)
     later.saves = 10
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoint.Checkpoint, "save", lambda *args: later(*args))
+        patch.setattr(_checkpoint.Checkpoint, "save", lambda *args, **rest: later(*args, **rest))
         model.pretrain(*PUBLIC)
     assert later.saves == 12  # two epochs were left
     assert model.weights_digest == expected.weights_digest

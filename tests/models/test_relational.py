@@ -12,7 +12,8 @@ from erasable.errors import ArgumentError, StateError
 from erasable.memory import Grid, Memory, encode_key
 from erasable.models import _relational
 from erasable.models._relational import GraphRows, relational_rows
-from models.toys import TINY, blobs, names
+from erasable.training import Training
+from models.toys import TINY, blobs, names, spm
 
 QUERIES = blobs(7, seed=11)[0]
 POINT = st.tuples(*[st.sampled_from([-1.0, -0.5, 0.25, 2.0])] * 4)
@@ -151,7 +152,7 @@ GRAPH = {**TINY, "set_encoder": "graph", "support_size": 12, "batch_size": 10, "
 
 
 def fitted(**options):
-    return SPMClassifier(**{**GRAPH, **options}).fit(*blobs(40), ids=names(40))
+    return spm(**{**GRAPH, **options}).fit(*blobs(40), ids=names(40))
 
 
 @pytest.fixture
@@ -232,10 +233,10 @@ def test_the_set_encoder_is_saved_as_built(trained, tmp_path):
 def test_settings_survive(tmp_path):
     settings = {
         "reduction": "neighbours", "k": 7, "search": "exact", "attention": "similarity",
-        "temperature": 2.5, "set_encoder": "graph", "support_size": 9,
-        "support_sampling": "balanced", "sampler": "classes",
+        "temperature": 2.5, "set_encoder": "graph",
+        "training": Training(support_size=9, support_sampling="balanced", sampler="classes"),
     }  # fmt: skip
-    fitted(epochs=1, **settings).save(tmp_path / "model")
+    fitted(epochs=1).set_params(**settings).save(tmp_path / "model")
     found = load(tmp_path / "model").get_params()
     assert {name: found[name] for name in settings} == settings
 

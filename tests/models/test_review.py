@@ -13,7 +13,8 @@ from erasable import KNNClassifier, SPMClassifier, declare, load
 from erasable.encoders import _registry as registry
 from erasable.encoders import cut, register_encoder
 from erasable.errors import ArgumentError, RowIdError, StateError, StoreError
-from models.toys import TINY, blobs, fitted, names, own_network, remembering
+from erasable.training import Training
+from models.toys import TINY, blobs, fitted, names, own_network, remembering, spm
 
 
 def test_forgetting_a_trained_row_again_is_not_exact():
@@ -132,9 +133,10 @@ def test_weights_in_another_order_are_other_weights(tmp_path):
 @pytest.mark.parametrize("other", [{"scale": 5.0}, {"normalize": "none"}])
 def test_a_checkpoint_of_another_network_is_refused(tmp_path, other):
     X, y = blobs(20)
-    SPMClassifier(**TINY, epochs=1, checkpoint=tmp_path / "c").fit(X, y)
+    training = Training(checkpoint=tmp_path / "c")
+    SPMClassifier(**TINY, epochs=1, training=training).fit(X, y)
     with pytest.raises(StateError, match="network"):
-        SPMClassifier(**TINY, epochs=1, checkpoint=tmp_path / "c", **other).fit(X, y)
+        SPMClassifier(**TINY, epochs=1, training=training, **other).fit(X, y)
 
 
 def test_parameters_set_after_training_do_not_change_what_is_saved(tmp_path):
@@ -188,10 +190,9 @@ def test_what_was_trained_here_cannot_be_declared_public():
 
 
 def test_a_directory_cannot_choose_where_a_later_fit_writes(tmp_path):
-    model = fitted()
-    model.checkpoint = "/tmp/x"  # noqa: S108 - never written to
+    model = fitted().set_params(training__checkpoint="/tmp/x")  # noqa: S108 - never written to
     model.save(tmp_path / "m")
-    assert load(tmp_path / "m").checkpoint is None
+    assert load(tmp_path / "m").training.checkpoint is None
 
 
 class Secretive(nn.Module):
@@ -303,14 +304,14 @@ def test_a_part_of_a_network_trained_here_cannot_be_declared_public():
 @pytest.mark.parametrize("sampling", ["uniform", "balanced"])
 def test_too_few_rows_for_a_support_are_refused(sampling):
     X, y = blobs(3)
-    model = SPMClassifier(support_size=4, support_sampling=sampling, epochs=1)
+    model = spm(support_size=4, support_sampling=sampling, epochs=1)
     with pytest.raises(ArgumentError, match="at least 4 rows with support_size"):
         model.fit(X, y)
 
 
 def test_a_balanced_support_of_lonely_classes_draws_others():
     X, _ = blobs(9)
-    model = SPMClassifier(support_size=4, support_sampling="balanced", epochs=1, random_state=0)
+    model = spm(support_size=4, support_sampling="balanced", epochs=1, random_state=0)
     model.fit(X, list(range(9)))
     assert model.history_[0]["left_out"] == 9
 
@@ -318,7 +319,7 @@ def test_a_balanced_support_of_lonely_classes_draws_others():
 def test_a_wrong_support_sampling_is_refused_even_if_unused():
     X, y = blobs(12)
     with pytest.raises(ArgumentError, match="Expected support_sampling"):
-        SPMClassifier(support_sampling="magic", epochs=1).fit(X, y)
+        spm(support_sampling="magic", epochs=1).fit(X, y)
 
 
 def test_tune_does_not_choose_what_predict_refuses():

@@ -9,6 +9,7 @@ import torch
 from erasable import KNNClassifier, SPMClassifier
 from erasable.memory import QuantizedSearch
 from erasable.models import _reading
+from erasable.training import Training
 from models.crowds import ask_beside, questions
 from models.generation_toys import generator, quarters
 from models.toys import blobs
@@ -21,7 +22,9 @@ READOUTS = {
     "codes": lambda: SPMClassifier("identity", "neighbours", k=8, search="pq"),
     "knn": lambda: KNNClassifier("identity", k=5),
     "knn codes": lambda: KNNClassifier("identity", k=5, search="pq"),
-    "graph": lambda: SPMClassifier("identity", set_encoder="graph", support_size=8),
+    "graph": lambda: SPMClassifier(
+        "identity", set_encoder="graph", training=Training(support_size=8)
+    ),
     "precise": lambda: SPMClassifier(
         "random_features", encoder_options={"dim": 16}, random_state=0
     ),

@@ -9,6 +9,7 @@ from torch import nn
 
 from erasable import SPMClassifier
 from erasable.memory import keyring
+from erasable.models import parameters_of
 
 TINY = {"encoder": "mlp", "encoder_options": {"hidden": [16], "dim": 8}, "random_state": 0}
 
@@ -27,17 +28,22 @@ def names(count, start=0):
     return [f"row-number-{index}" for index in range(start, start + count)]
 
 
+def spm(**options):
+    """Return a new model; options of its training are given by name, beside the others."""
+    return SPMClassifier(**parameters_of(options))
+
+
 def fitted(count=40, **options):
     """Return a tiny model trained on rows named by `names`."""
     X, y = blobs(count)
-    model = SPMClassifier(**{**TINY, "epochs": 3, **options})
+    model = spm(**{**TINY, "epochs": 3, **options})
     return model.fit(X, y, ids=names(count))
 
 
 def remembering(count=40, **options):
     """Return a model that was never trained, with rows named by `names`."""
     X, y = blobs(count)
-    return SPMClassifier(**{"encoder": "identity", **options}).remember(X, y, ids=names(count))
+    return spm(**{"encoder": "identity", **options}).remember(X, y, ids=names(count))
 
 
 def own_network(dim=4, seed=0):

@@ -80,7 +80,7 @@ def test_settings_survive(path):
 
 def test_settings_given_as_numpy_values_survive(path):
     fitted(label_permutation=np.True_).save(path)
-    assert load(path).label_permutation is True
+    assert load(path).training.label_permutation is True
 
 
 def test_labels_ids_and_groups_keep_their_types(path):

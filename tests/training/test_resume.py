@@ -11,7 +11,7 @@ import torch
 from erasable.errors import StateError, StoreError
 from erasable.training import CrossEntropy, InBatchMemory
 from erasable.weights import weights_digest
-from training.toy import RUNS, Acting, plain_network, vectors
+from training.toy import RUNS, Acting, changed, plain_network, vectors
 
 TESTS = Path(__file__).parents[1]
 EVERY_RUN = pytest.mark.parametrize("name", RUNS)
@@ -82,8 +82,7 @@ def test_finished_epochs_are_not_repeated(tmp_path):
 
 
 def test_a_run_without_momentum_is_resumed(tmp_path):
-    run = vectors()
-    run = replace(run, config=replace(run.config, momentum=0.0))
+    run = changed(vectors(), momentum=0.0)
     interrupted(run, tmp_path, 8)
     assert outcome(run.go(tmp_path)) == outcome(run.go())
 
@@ -113,7 +112,9 @@ def test_no_epochs_leave_no_checkpoint(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("name", "place"), [("vectors", "step"), ("images", "rename")])
+@pytest.mark.parametrize(
+    ("name", "place"), [("vectors", "step"), ("images", "rename"), ("quick", "step")]
+)
 def test_a_killed_run_is_resumed_in_the_same_bits(name, place, tmp_path, uninterrupted):
     command = [sys.executable, "-m", "training.killed_run", name, str(tmp_path), place]
     done = subprocess.run(command, cwd=TESTS, check=False, capture_output=True)
@@ -144,6 +145,9 @@ OTHER = {
         lambda run: replace(run, inputs=run.inputs.flip(0), classes=run.classes.flip(0)),
     ],
     "batch_size, seed": [other_settings],
+    "average, clip": [lambda run: changed(run, average="lookahead", clip=1.0)],
+    "milestones, schedule": [lambda run: changed(run, schedule="steps", milestones=[0.5])],
+    "precision": [lambda run: changed(run, precision="bfloat16")],
     "objective": [
         lambda run: replace(run, objective=CrossEntropy()),
         lambda run: replace(run, objective=InBatchMemory(label_smoothing=0.2)),

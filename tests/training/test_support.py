@@ -13,10 +13,11 @@ from erasable import SPMClassifier
 from erasable.encoders import build_encoder, build_set_encoder
 from erasable.errors import ArgumentError
 from erasable.fusion import DotProductFusion, VoteFusion, get_reduction
+from erasable.models import parameters_of
 from erasable.models._networks import EmbeddingNorm, SPMNetwork
-from erasable.training import SeparateSupport, Support, TrainingConfig
+from erasable.training import SeparateSupport, Support, Training
 from erasable.weights import weights_digest
-from training.toy import Acting, Run, blobs, memory_network
+from training.toy import Acting, Run, Watching, blobs, config_of, memory_network
 
 SAMPLINGS = pytest.mark.parametrize("sampling", ["uniform", "balanced"])
 
@@ -122,7 +123,7 @@ BUILD = {
 
 def supported(name="rows", *, sampling="uniform", **settings):
     """Return a run of 4 epochs of 3 steps that reads 10 further rows at each."""
-    config = TrainingConfig(**{"epochs": 4, "batch_size": 12, "seed": 5, **settings})
+    config = config_of(**{"epochs": 4, "batch_size": 12, "seed": 5, **settings})
     return Run(*blobs(), SeparateSupport(Support(10, sampling)), config, BUILD[name])
 
 
@@ -131,18 +132,6 @@ def supported(name="rows", *, sampling="uniform", **settings):
 def test_a_network_with_support_overfits_a_toy_set(name, sampling):
     _, history = supported(name, sampling=sampling, epochs=20).go()
     assert history[-1]["accuracy"] == 1
-
-
-class Watching(Acting):
-    """An objective that keeps what it was shown."""
-
-    def __init__(self, objective):
-        super().__init__(objective, 0, None)
-        self.seen = []
-
-    def __call__(self, network, batch):
-        self.seen.append(batch)
-        return super().__call__(network, batch)
 
 
 def row_numbers(run, inputs):
@@ -264,9 +253,8 @@ def test_a_factor_scales_the_first_step_of_the_encoder_alone():
 
 def classifier(**options):
     inputs, places = blobs(60)
-    model = SPMClassifier(
-        "mlp", encoder_options={"dim": 8}, epochs=5, batch_size=15, random_state=0, **options
-    )
+    own = {"encoder_options": {"dim": 8}, "epochs": 5, "batch_size": 15, "random_state": 0}
+    model = SPMClassifier("mlp", **own, **parameters_of(options))
     return model.fit(inputs.numpy(), places.tolist())
 
 
@@ -284,7 +272,7 @@ def test_support_gives_other_weights_than_the_batch():
 
 def test_more_rows_per_batch_than_there_are_leave_half_for_the_support():
     inputs, places = blobs(20)
-    model = SPMClassifier("mlp", support_size=8, epochs=2, random_state=0)
+    model = SPMClassifier("mlp", training=Training(support_size=8), epochs=2, random_state=0)
     assert model.fit(inputs.numpy(), places.tolist()).history_[-1]["left_out"] < 20
 
 

@@ -19,7 +19,18 @@ from erasable.training import (
     train,
 )
 from erasable.weights import weights_digest
-from training.toy import Acting, Run, blobs, images, memory_network, plain_network, vectors
+from training.toy import (
+    RUNS,
+    Acting,
+    Run,
+    blobs,
+    changed,
+    config_of,
+    images,
+    memory_network,
+    plain_network,
+    vectors,
+)
 
 
 class Watching(Objective):
@@ -51,10 +62,6 @@ class Fixed(Objective):
 
     def describe(self):
         return f"fixed {self._factor}"
-
-
-def changed(run, **settings):
-    return replace(run, config=replace(run.config, **settings))
 
 
 # -- learning -------------------------------------------------------------------------------------
@@ -89,10 +96,10 @@ def slow_descent(network, run):
         nn.functional.cross_entropy(network(run.inputs), run.classes).backward()
         with torch.no_grad():
             for name, p in network.named_parameters():
-                decay = run.config.weight_decay if p.ndim > 1 else 0.0
+                decay = run.config.how.weight_decay if p.ndim > 1 else 0.0
                 slope = p.grad + decay * p
-                speed[name] = run.config.momentum * speed[name] + slope
-                p -= rate * (slope + run.config.momentum * speed[name])
+                speed[name] = run.config.how.momentum * speed[name] + slope
+                p -= rate * (slope + run.config.how.momentum * speed[name])
     return network
 
 
@@ -104,7 +111,7 @@ def linear_network():
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_weights_follow_a_slow_descent(momentum):
-    config = TrainingConfig(
+    config = config_of(
         epochs=6, batch_size=99, momentum=momentum, weight_decay=0.1, learning_rate=0.5
     )
     run = Run(*blobs(), CrossEntropy(), config, linear_network)
@@ -333,7 +340,7 @@ def test_a_verbose_run_shows_its_progress(capsys):
 # -- randomness -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [vectors, images])
+@pytest.mark.parametrize("make", RUNS.values())
 def test_the_same_seed_gives_the_same_bits(make):
     assert weights_digest(make().go()[0]) == weights_digest(make().go()[0])
 
@@ -350,7 +357,7 @@ def test_the_callers_random_state_does_not_matter():
     assert weights_digest(vectors().go()[0]) == first
 
 
-@pytest.mark.parametrize("make", [vectors, images])
+@pytest.mark.parametrize("make", RUNS.values())
 def test_the_callers_torch_state_is_left_as_it_was(make):
     before = torch.get_rng_state()
     make().go()
@@ -383,9 +390,7 @@ def test_a_loss_that_is_not_a_number_is_an_error_that_says_what_to_do():
 
 
 def test_too_large_a_learning_rate_is_noticed():
-    run = Run(
-        *blobs(), Fixed(-1.0), TrainingConfig(learning_rate=1000, weight_decay=1), lambda: None
-    )
+    run = Run(*blobs(), Fixed(-1.0), config_of(learning_rate=1000, weight_decay=1), lambda: None)
     with pytest.raises(StateError, match="training has diverged"):
         run.go(network=nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)))
 

@@ -1,6 +1,6 @@
 """Small runs: data, a network and settings, always built in the same bits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,7 +9,14 @@ from torch import Tensor, nn
 from erasable.encoders import build_encoder
 from erasable.fusion import DotProductFusion, VoteFusion, get_reduction
 from erasable.models._networks import EmbeddingNorm, SPMNetwork
-from erasable.training import CrossEntropy, InBatchMemory, Objective, TrainingConfig, train
+from erasable.training import (
+    CrossEntropy,
+    InBatchMemory,
+    Objective,
+    Training,
+    TrainingConfig,
+    train,
+)
 
 
 def blobs(count=36, classes=3, dim=4, *, spread=0.3, seed=0):
@@ -66,6 +73,18 @@ class Run:
         return network, history
 
 
+def config_of(config=None, **settings):
+    """Return a config with other settings; those of its training are among them, by name."""
+    config = config or TrainingConfig()
+    inner = {name: settings.pop(name) for name in Training().get_params() if name in settings}
+    return replace(config, **settings).trained(**inner)
+
+
+def changed(run, **settings):
+    """Return a run with other settings, as `config_of` takes them."""
+    return replace(run, config=config_of(run.config, **settings))
+
+
 def vectors():
     """Return a run of 4 epochs of 3 steps: feature vectors, dropout, batch statistics."""
     config = TrainingConfig(epochs=4, batch_size=12, learning_rate=0.05, seed=5)
@@ -75,7 +94,7 @@ def vectors():
 def images():
     """Return a run of 4 epochs of 3 steps: images, augmented, classes renumbered at each step."""
     inputs, places = blobs(36, 3, 2 * 4 * 4)
-    config = TrainingConfig(
+    config = config_of(
         epochs=4, batch_size=12, seed=5, label_permutation=True, augmentation="crop_flip"
     )
     return Run(
@@ -87,7 +106,28 @@ def images():
     )
 
 
-RUNS = {"vectors": vectors, "images": images}
+def quick():
+    """Return a run of 4 epochs of 3 steps that has everything that keeps a state of its own."""
+    config = config_of(
+        images().config,
+        average="lookahead",
+        clip=0.5,
+        cutout=1,
+        edge="reflect",
+        flips="turns",
+        precision="bfloat16",
+        schedule="steps",
+        milestones=(0.3, 0.7),
+        head_rate=0.5,
+        bias_rate=8.0,
+    )
+    options = {"stem": "whitened", "width": 0.1}
+    return replace(
+        images(), config=config, build=lambda: memory_network((2, 4, 4), "fast_cnn", **options)
+    )
+
+
+RUNS = {"vectors": vectors, "images": images, "quick": quick}
 
 
 class Acting(Objective):
@@ -107,3 +147,15 @@ class Acting(Objective):
 
     def describe(self):
         return self._objective.describe()
+
+
+class Watching(Acting):
+    """An objective that keeps what it was shown."""
+
+    def __init__(self, objective):
+        super().__init__(objective, 0, None)
+        self.seen = []
+
+    def __call__(self, network, batch):
+        self.seen.append(batch)
+        return super().__call__(network, batch)

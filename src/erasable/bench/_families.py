@@ -12,7 +12,13 @@ from erasable.memory import SHRINKAGE
 from erasable.models import KNNClassifier, ParametricClassifier, SPMClassifier, parameters_of
 from erasable.training import TrainingConfig, seconds_spent
 
-GRAPH = {"tiny": (1, 64), "laptop": (1, 512), "paper": (20, 1024)}
+GRAPH = {
+    "tiny": (1, 64),
+    "laptop": (1, 512),
+    "fast": (1, 512),
+    "accurate": (1, 512),
+    "paper": (20, 1024),
+}
 """Epochs and support of a graph set encoder, by preset."""
 
 GRAPH_ENCODER_LR_FACTOR = 0.1

@@ -19,7 +19,9 @@ from erasable.bench._runs import Run
 from erasable.data import Split
 from erasable.errors import ArgumentError, ErasableError, listing
 
-BUDGETS = {"tiny": Budget(passes=1), "laptop": Budget(passes=1), "paper": Budget()}
+BUDGETS = {name: Budget(passes=1) for name in ("tiny", "laptop", "fast", "accurate")} | {
+    "paper": Budget()
+}
 """What a method may spend, by preset: an edit that costs as much as retraining is none."""
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from erasable.bench._families import GRAPH, GRAPH_ENCODER_LR_FACTOR
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.data import Dataset, Split
-from erasable.errors import ArgumentError
+from erasable.errors import ArgumentError, listing
 from erasable.models import (
     KNNClassifier,
     ParametricClassifier,
@@ -74,7 +74,7 @@ def run_std_cls(
 
     Args:
         data: The data set; it needs test rows.
-        scale: A preset: ``tiny``, ``laptop`` or ``paper``.
+        scale: A preset that trains.
         seeds: Seeds of the networks and of the drawn memories.
         runs: Where finished runs and checkpoints are kept.
         say: Where remarks on the progress go.
@@ -84,7 +84,7 @@ def run_std_cls(
     if not seeds:
         raise ArgumentError("Expected at least one seed, but got none.")
     if scale not in GRAPH:
-        raise ArgumentError(f"Expected preset tiny, laptop or paper, but got {scale!r}.")
+        raise ArgumentError(f"Expected preset {listing(GRAPH)}, but got {scale!r}.")
     done: list[Run] = []
     for number, seed in enumerate(seeds, 1):
         settings = {

@@ -219,6 +219,10 @@ def train(
     }
     if kind == "knn":
         only |= {
+            "--reduction": reduction,
+            "--attention": attention,
+            "--temperature": temperature,
+            "--set-encoder": set_encoder,
             "--support-size": support_size,
             "--support-sampling": support_sampling,
             "--sampler": sampler,

@@ -57,6 +57,8 @@ class FastCNN(Encoder):
             check_positive("dim", dim)
         if stem not in STEMS:
             raise ArgumentError(f"Expected stem to be {listing(STEMS)}, but got {stem!r}.")
+        if not isinstance(widths, Sequence) or not widths:
+            raise ArgumentError(f"Expected widths of one block or more, but got {widths!r}.")
         for one in widths:
             check_positive("widths", one)
         if depth not in (2, 3):
@@ -93,6 +95,11 @@ class FastCNN(Encoder):
         assert isinstance(layer, nn.Conv2d)  # noqa: S101 - as built
         return layer
 
+    @property
+    def _is_whitened(self) -> bool:
+        positive, negative = self._first.weight.chunk(2)
+        return torch.equal(positive, -negative)
+
     def options(self) -> dict[str, Any]:
         """Return what the network is built with."""
         return {
@@ -106,9 +113,10 @@ class FastCNN(Encoder):
     def prepare(self, inputs: Rows) -> None:
         """Compute the first layer from patches of the rows, if it is to be whitened.
 
-        Its outputs are then uncorrelated, of variance one, and come with both signs.
+        Its outputs are then uncorrelated, of variance one, and come with both signs. A layer that
+        was computed from rows stays: what was trained behind it reads its outputs.
         """
-        if self._stem == "drawn":
+        if self._stem == "drawn" or self._is_whitened:
             return
         images = inputs[slice(0, _WHITENED_ROWS)].float()
         spread, mean = torch.var_mean(images, dim=(0, 2, 3), keepdim=True)

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from torch import nn
 
 from erasable.models._stateless import RECORD
+from erasable.training import Training
 
 
 class Part(StrEnum):
@@ -184,7 +185,7 @@ def part_of(owner: object, attribute: str) -> Part | None:
     """Tell what a field of an object is part of; None if nobody has declared it."""
     if isinstance(owner, nn.Module) and attribute != RECORD:
         return Part.STATE
-    if isinstance(owner, BaseEstimator) and attribute in owner.get_params(deep=False):
+    if isinstance(owner, (BaseEstimator, Training)) and attribute in owner.get_params(deep=False):
         return Part.STATE
     names = {f"{kind.__name__}.{attribute}" for kind in type(owner).__mro__}
     for part, known in ((Part.STATE, STATE), (Part.HISTORY, HISTORY), (Part.CACHE, CACHES)):

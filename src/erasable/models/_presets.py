@@ -70,7 +70,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
 }
 _GREY: dict[str, dict[str, Any]] = {
     "laptop": {"encoder_options": {"width": 0.25}, "epochs": 4, "augmentation": "crop"},
-    "paper": {"augmentation": "crop"},
+    **{name: {"augmentation": "crop"} for name in ("fast", "accurate", "paper")},
 }
 """What is different for images of one channel: they are simpler, and mirrored text is no text."""
 
@@ -102,8 +102,8 @@ def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     names = Training().get_params()
     inner = {k: v for k, v in settings.items() if k in names}
     outer = {k: v for k, v in settings.items() if k not in names}
-    options = outer.get("encoder_options")
-    if options and "precision" in options:  # kept runs have it there
+    options = outer.get("encoder_options") or {}
+    if outer.get("encoder") == "fast_cnn" and "precision" in options:  # an option until 0.1.0
         inner = {"precision": options["precision"], **inner}
         outer["encoder_options"] = {k: v for k, v in options.items() if k != "precision"}
     return {**outer, "training": Training(**inner)} if inner else outer
@@ -130,7 +130,7 @@ def preset_settings(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
         return copy.deepcopy({**large, "augmentation": "none" if name == "tiny" else mirrored})
     chosen = copy.deepcopy(_TRAINED[name])
     if not is_image:
-        for image_only in ("encoder_options", "augmentation"):
+        for image_only in ("encoder_options", "augmentation", "shift", "edge", "flips", "cutout"):
             chosen.pop(image_only, None)
         chosen |= {"encoder": "mlp", "learning_rate": 0.1}
     elif input_shape[0] == 1:

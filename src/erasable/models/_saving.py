@@ -228,18 +228,15 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
         raise StateError(
             f"Expected load(path) without an encoder: this model has the encoder {chosen!r}."
         )
-    if chosen == "fast_cnn":
-        options = {k: v for k, v in options.items() if k != "precision"}  # an option until 0.1.0
-    parameters = _parameters(config["parameters"])
-    model = kinds[config["kind"]](chosen, encoder_options=options or None, **parameters)
+    parameters = _parameters(config["parameters"], chosen, options)
+    options = parameters["encoder_options"]
+    model = kinds[config["kind"]](**parameters)
     model.input_shape_ = tuple(config["input_shape"])
     if len(model.input_shape_) == 1:
         model.n_features_in_ = model.input_shape_[0]
     if config["feature_names"]:
         model.feature_names_in_ = config["feature_names"]
-    built = build_encoder(
-        model._own_encoder(), model.input_shape_, options=options or None, is_blank=True
-    )
+    built = build_encoder(model._own_encoder(), model.input_shape_, options=options, is_blank=True)
     model._adopt(model._network(Start(built, UNKNOWN), seed=0).eval(), Marks(), dim=built.dim)
     model._check_parameters()
     fitted = model.get_params(deep=False)
@@ -250,12 +247,19 @@ def _build(config: dict[str, Any], encoder: nn.Module | None) -> "MemoryClassifi
     return model
 
 
-def _parameters(saved: dict[str, Any]) -> dict[str, Any]:
+def _parameters(
+    saved: dict[str, Any], encoder: str | nn.Module, options: dict[str, Any] | None
+) -> dict[str, Any]:
     """Return the parameters of a saved classifier; an older one has those of its training, too."""
-    known = {k: v for k, v in saved.items() if k not in _NOT_SAVED}
+    known = {**_without_places(saved), "encoder": encoder, "encoder_options": options or None}
     if isinstance(known.get("training"), dict):
-        return {**known, "training": Training(**known["training"])}
+        return {**known, "training": Training(**_without_places(known["training"]))}
     return parameters_of(known)
+
+
+def _without_places(saved: dict[str, Any]) -> dict[str, Any]:
+    """Return saved values that a directory may choose: not where a later fit writes."""
+    return {k: v for k, v in saved.items() if k not in _NOT_SAVED}
 
 
 def _keeps_rows(model: "MemoryModel", change: Change, *, overwrite: bool) -> bool:

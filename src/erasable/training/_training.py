@@ -1,11 +1,13 @@
 """How a network is trained, as one value."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from erasable.errors import ArgumentError, Problems, listing
+from erasable.memory import plain
 from erasable.training._batches import SAMPLERS
 
 Augmentation = Literal["none", "crop", "flip", "crop_flip", "resized_crop_flip"]
@@ -112,6 +114,8 @@ class Training:
 
     def __post_init__(self) -> None:
         problems = Problems("Training()")
+        for field in fields(self):
+            object.__setattr__(self, field.name, plain(getattr(self, field.name)))
         for name, kind, low, high in _RANGES:
             value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:
@@ -123,14 +127,17 @@ class Training:
         for name, known in _CHOICES.items():
             value = getattr(self, name)
             if value not in known:
-                problems.note(f"Expected {name} {listing(known)}, but got {value!r}.")
+                problems.note(f"Expected {name} to be {listing(known)}, but got {value!r}.")
         for name in ("nesterov", "label_permutation"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 problems.note(f"Expected {name} to be True or False, but got {value!r}.")
-        object.__setattr__(self, "milestones", tuple(self.milestones))
-        if not all(isinstance(one, (int, float)) and 0 < one < 1 for one in self.milestones):
-            problems.note(f"Expected milestones between 0 and 1, but got {self.milestones}.")
+        given: Any = self.milestones
+        milestones = tuple(given) if isinstance(given, Iterable) else (None,)
+        if all(isinstance(one, (int, float)) and 0 < one < 1 for one in milestones):
+            object.__setattr__(self, "milestones", milestones)
+        else:
+            problems.note(f"Expected milestones between 0 and 1, but got {given!r}.")
         problems.raise_if_any()
 
     def rate_at(self, learning_rate: float, step: int, steps: int) -> float:
@@ -167,7 +174,8 @@ class Training:
 
     def settings(self) -> dict[str, Any]:
         """Return what a run depends on, as plain values."""
-        return {name: value for name, value in asdict(self).items() if name not in _OUTSIDE}
+        found = {name: value for name, value in asdict(self).items() if name not in _OUTSIDE}
+        return {**found, "milestones": list(self.milestones)}  # as a file would have them
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return every value by its name, so that scikit-learn lists and clones them."""
