@@ -10,6 +10,8 @@ import torch
 
 from conformance import DeletionLaws, Scene, ToyRow, columns, scenes
 from erasable import KNNClassifier, SPMClassifier, load
+from erasable.data import load_digits
+from erasable.training import Training
 from models.toys import TINY, blobs, whole_labels
 
 _START = [63.5, -63.25, 63.125, 62.5]
@@ -323,3 +325,35 @@ def test_a_model_that_ignores_a_forget_breaks_the_laws():
     scene = Scene(rows, ("i",), (), rows, np.zeros((1, 3)))
     with pytest.raises(AssertionError):
         laws.check_forgetting_ids_equals_building_without_them(scene)
+
+
+# -- the paper's formula, without a factor --------------------------------------------------------
+
+
+def formula(reduction, **options):
+    """Return a classifier trained by the formula as the paper prints it."""
+    rows, _ = load_digits()
+    model = SPMClassifier(
+        "small_cnn", reduction, scale="none", normalize="none", grid_bits=8, epochs=4,
+        learning_rate=0.1, training=Training(support_size=256), random_state=0, **options,
+    )  # fmt: skip
+    return model.fit(rows.X, rows.y)
+
+
+@pytest.mark.parametrize("reduction", ["rows", "prototypes"])
+def test_the_formula_of_the_paper_trains(reduction):
+    _, held_out = load_digits()
+    assert formula(reduction).score(held_out.X, held_out.y) > 0.9
+
+
+def test_without_a_factor_the_training_is_that_with_one_written_otherwise():
+    X, y = blobs(48)
+    plain = Training(weight_decay=0.0)
+    models = [
+        SPMClassifier("mlp", scale=scale, epochs=3, training=plain, random_state=0).fit(X, y)
+        for scale in ("sqrt", "none")
+    ]
+    usual, own = (model.network_.fusion for model in models)
+    factor = len(usual.W_q) ** -0.25
+    torch.testing.assert_close(own.W_q, factor * usual.W_q, rtol=1e-3, atol=1e-5)
+    assert np.allclose(*(model.predict_proba(X) for model in models), atol=1e-4)

@@ -389,6 +389,19 @@ def test_a_loss_that_is_not_a_number_is_an_error_that_says_what_to_do():
     )
 
 
+class Constant(Fixed):
+    """A loss of 1,000 whatever the weights."""
+
+    def __call__(self, network, batch):
+        result = super().__call__(network, batch)
+        return replace(result, loss=0 * result.loss + 1000)
+
+
+def test_a_loss_that_has_left_all_reason_is_an_error():
+    with pytest.raises(StateError, match=r"a loss below 21, but it was 1000 in epoch 1"):
+        replace(vectors(), objective=Constant(0.0)).go()
+
+
 def test_too_large_a_learning_rate_is_noticed():
     run = Run(*blobs(), Fixed(-1.0), config_of(learning_rate=1000, weight_decay=1), lambda: None)
     with pytest.raises(StateError, match="training has diverged"):
