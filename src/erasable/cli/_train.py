@@ -212,7 +212,7 @@ def train(
             as_json=as_json,
         )
         return
-    only = {
+    only: dict[str, object] = {
         "--steps": steps,
         "--precision": precision,
         "--judge": judge,
