@@ -251,6 +251,19 @@ def test_a_precision_among_the_options_of_an_encoder_is_that_of_its_training(tmp
     assert load(tmp_path / "m").training.precision == "bfloat16"
 
 
+@pytest.mark.parametrize("kind", ["spm", "knn"])
+def test_views_of_a_prediction_can_be_chosen(tmp_path, kind):
+    words = ("--kind", kind, "--preset", "tiny", "--epochs", 0, "--views", "mirror", "--json")
+    call("train", tmp_path / "m", "digits", *words)
+    assert load(tmp_path / "m").views == "mirror"
+
+
+def test_views_of_vectors_are_refused(refused, tmp_path, table):
+    message = refused("train", tmp_path / "m", table, "--epochs", 0, "--views", "six")
+    assert "Expected images with views='six'" in message
+    assert not (tmp_path / "m").exists()
+
+
 # -- killed ---------------------------------------------------------------------------------------
 
 

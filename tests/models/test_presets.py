@@ -64,6 +64,20 @@ def test_the_smallest_preset_trains(shape, kind):
     assert set(model.predict(X)) <= {0, 1}
 
 
+@pytest.mark.parametrize("name", ["fast", "accurate"])
+@pytest.mark.parametrize("shape", [(7,), (1, 8, 8), (3, 8, 8)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_presets_that_learn_fast_train(name, shape, kind):
+    X = np.random.default_rng(0).uniform(size=(40, *shape)).astype(np.float32)
+    own = {"epochs": 3, "batch_size": 8, "learning_rate": 0.01}
+    settings = {**preset_settings(name, shape), **own}
+    if "encoder_options" in settings:
+        settings["encoder_options"] |= {"width": 0.1}
+    model = kind(**parameters_of(settings), random_state=0).fit(X, [0, 1] * 20)
+    assert len(model.history_) == 3
+    assert set(model.predict(X)) <= {0, 1}
+
+
 @EVERY_SHAPE
 def test_nothing_is_trained_at_level_exact(shape):
     X = np.random.default_rng(0).uniform(size=(4, *shape)).astype(np.float32)
@@ -191,6 +205,11 @@ def test_settings_say_what_the_parameters_say(name, shape):
 @pytest.mark.parametrize("name", ["fast", "accurate"])
 def test_a_preset_trains_small_images_in_colour_as_the_training_of_its_name(name):
     assert preset(name, (3, 32, 32))["training"] == TRAININGS[name]
+
+
+@pytest.mark.parametrize(("side", "cutout"), [(8, 2), (28, 7), (32, 8), (64, 8), (3, 0)])
+def test_a_square_that_is_blanked_leaves_most_of_an_image(side, cutout):
+    assert preset("accurate", (3, side, side))["training"].cutout == cutout
 
 
 def test_settings_without_any_of_a_training_leave_the_parameter_alone():

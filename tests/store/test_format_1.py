@@ -8,9 +8,10 @@ import sqlite3
 import numpy as np
 import pytest
 
-from erasable import load
+from erasable import KNNClassifier, SPMClassifier, load
 from erasable.errors import RowIdError, StateError, StoreError
 from erasable.models import change
+from erasable.training import Training
 from models.toys import blobs, fitted, names
 from store.format_1 import save_as_format_1
 
@@ -117,6 +118,65 @@ def test_another_model_takes_its_place_only_if_asked(path):
         load(path).remember(blobs(1)[0], ["a"], ids=names(1, 11))
 
 
+FLAT = {
+    "support_size": 7, "support_sampling": "balanced", "sampler": "classes", "momentum": 0.5,
+    "weight_decay": 0.25, "label_smoothing": 0.125, "label_permutation": True,
+    "augmentation": "crop",
+}  # fmt: skip
+"""Values of a training as they stood among the parameters of a classifier before."""
+
+
+def flat(path, **others):
+    """Give a configuration the parameters that it had before a training was one of them."""
+    parameters = json.loads((path / "config.json").read_bytes())["parameters"]
+    del parameters["training"], parameters["views"]
+    change_config(path, parameters={**parameters, **FLAT, **others})
+
+
+def test_values_of_its_training_are_found_among_its_parameters(path, model):
+    flat(path)
+    found = load(path)
+    assert found.training == Training(**FLAT)
+    assert (found.epochs, found.views) == (model.epochs, "one")
+    np.testing.assert_array_equal(found.predict_proba(QUERIES), model.predict_proba(QUERIES))
+    found.save(path)
+    assert load(path).training == Training(**FLAT)
+
+
+def test_a_knn_model_has_fewer_of_them(tmp_path):
+    own = {name: FLAT[name] for name in ("momentum", "weight_decay", "label_smoothing")}
+    save_as_format_1(KNNClassifier("identity", k=3).remember(*blobs(12)), tmp_path / "model")
+    parameters = json.loads((tmp_path / "model" / "config.json").read_bytes())["parameters"]
+    del parameters["training"]
+    change_config(tmp_path / "model", parameters={**parameters, **own})
+    assert load(tmp_path / "model").training == Training(**own)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_precision_of_its_encoder_is_that_of_its_training(tmp_path, precision):
+    images = np.random.default_rng(0).random((12, 1, 8, 8), dtype=np.float32)
+    model = SPMClassifier("fast_cnn", encoder_options={"width": 0.1}, epochs=0, random_state=0)
+    path = tmp_path / "model"
+    save_as_format_1(model.fit(images, [0, 1] * 6), path)
+    flat(path)
+    options = {"width": 0.1, "dim": None, "precision": precision}
+    change_config(path, encoder={"name": "fast_cnn", "options": options, "holds": None})
+    found = load(path)
+    assert found.training == Training(**FLAT, precision=precision)
+    np.testing.assert_array_equal(found.predict_proba(images), model.predict_proba(images))
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_it_cannot_choose_where_a_later_fit_writes(path, nested, tmp_path):
+    place = {"checkpoint": str(tmp_path / "place"), "verbose": True}
+    if nested:
+        change_config(path, parameters={"training": place})
+    else:
+        flat(path, **place)
+    assert load(path).training.checkpoint is None
+    assert load(path).training.verbose is False
+
+
 DOCUMENTS = {
     "nothing": b"",
     "no JSON": b"{",
@@ -154,7 +214,20 @@ WRONG = {
     "kind": [None, 7, "SPMGenerator"],
     "encoder": [7, "mlp", {}, {"name": "magic", "options": {}}, {"name": "mlp", "options": 3}],
     "input_shape": [7, ["a"], [-3], [5], [], [2, 2, 2, 2, 2], [10**30]],
-    "parameters": [7, {"magic": 1}, {"normalize": "magic"}, {"scale": -1}, {"grid_bits": "x"}],
+    "parameters": [
+        7,
+        {"magic": 1},
+        {"normalize": "magic"},
+        {"scale": -1},
+        {"grid_bits": "x"},
+        {"training": 3},
+        {"training": {"magic": 1}},
+        {"training": {"momentum": 9}},
+        {"training": "slow"},
+        {"views": "both"},
+        {"views": []},
+        {"momentum": "x"},
+    ],
     "data": [{}, 7, {"name": 3}],
 }
 

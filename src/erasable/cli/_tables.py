@@ -35,7 +35,7 @@ Smoothing = Annotated[
         "--label-smoothing", min=0, max=0.99, help="Of all trainings; the preset's does not count."
     ),
 ]
-Scale = Annotated[str, typer.Option("--preset", help="tiny, laptop or paper.")]
+Scale = Annotated[str, typer.Option("--preset", help="tiny, laptop, fast, accurate or paper.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, …")]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder of finished runs.")]
 Out = Annotated[Path | None, typer.Option(help="Write the page to this file, in Markdown.")]

@@ -289,6 +289,7 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
 
     def _begin(self, seed: int) -> None:
         """Start with an empty memory and weights that no row of it has touched."""
+        require_views(self.views, self.input_shape_)
         start = resolve_init(self, None, seed)
         network = self._network(start, seed).eval()
         self._adopt(network, Marks(), dim=network.encoder.dim)

@@ -135,6 +135,8 @@ def preset_settings(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
         chosen |= {"encoder": "mlp", "learning_rate": 0.1}
     elif input_shape[0] == 1:
         chosen |= copy.deepcopy(_GREY.get(name, {}))
+    if "cutout" in chosen:  # a square as large as the image would leave nothing to see
+        chosen["cutout"] = min(chosen["cutout"], min(input_shape[1:]) // 4)
     return chosen
 
 

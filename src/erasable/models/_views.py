@@ -21,11 +21,15 @@ VIEWS: dict[str, tuple[tuple[bool, int, float], ...]] = {
 
 def require_views(name: str, input_shape: tuple[int, ...]) -> None:
     """Refuse views that nobody knows, and views of what is no image."""
-    if name not in VIEWS:
+    if not isinstance(name, str) or name not in VIEWS:
         raise ArgumentError(f"Expected views to be {listing(VIEWS)}, but got {name!r}.")
     if name != "one" and len(input_shape) != 3:
         raise ArgumentError(
             f"Expected images with views={name!r}, but got inputs of shape {input_shape}."
+        )
+    if name == "six" and min(input_shape[1:]) < 2:
+        raise ArgumentError(
+            f"Expected images of at least 2 × 2 pixels with views='six', but got {input_shape}."
         )
 
 

@@ -232,9 +232,25 @@ def make_fabric(device: str, precision: str = "auto") -> Any:
     is_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     if precision == "auto":
         precision = "bfloat16" if is_cuda and torch.cuda.is_bf16_supported() else "float32"
-    kind = "bf16-mixed" if precision == "bfloat16" else "32-true"
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
-    return Fabric(accelerator=device, devices=1, precision=kind)  # type: ignore[arg-type]  # a literal
+    if precision == "bfloat16":
+        return Fabric(accelerator=device, devices=1, plugins=_half("cuda" if is_cuda else "cpu"))
+    return Fabric(accelerator=device, devices=1, precision="32-true")
+
+
+def _half(device: str) -> Any:
+    """Return mixed precision that hands inputs on as they are.
+
+    Lightning's own rounds them first: numbers above 256 would lose their units before a network can
+    put them on a scale of its own.
+    """
+    from lightning_fabric.plugins import MixedPrecision
+
+    class Half(MixedPrecision):
+        def convert_input(self, data: Any) -> Any:
+            return data
+
+    return Half("bf16-mixed", device)
 
 
 def _prepare(network: nn.Module, inputs: Inputs) -> None:
