@@ -34,8 +34,9 @@ def classifier(width: float, precision: str) -> Step:
     vote = VoteFusion(DotProductFusion(encoder.dim), get_reduction("prototypes"))
     network = SPMNetwork(encoder, EmbeddingNorm(), vote).train()
     network.to(memory_format=torch.channels_last)
-    module = make_fabric("cpu", precision).setup_module(network)
-    return lambda: objective(module, batch).loss.backward()
+    fabric = make_fabric("cpu", precision)
+    module = fabric.setup_module(network)
+    return lambda: fabric.backward(objective(module, batch).loss)
 
 
 def generator(*, has_memory: bool, precision: str) -> Step:
