@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from erasable import KNNClassifier, SPMClassifier
+from erasable.baselines import unlearn
+from erasable.data import Split
 from erasable.encoders import Identity, build_encoder, build_set_encoder
 from erasable.fusion import DotProductFusion, RowSet, VoteFusion, get_reduction
 from erasable.models import ParametricClassifier
@@ -150,6 +152,20 @@ def test_precision_is_that_of_the_encoder_in_training(kind, precision, dtype):
     seen = model.encoder_.module.seen
     assert {one for is_training, one in seen if is_training} == {dtype}
     assert {one for is_training, one in seen if not is_training} == {torch.float32}
+
+
+@pytest.mark.parametrize(("precision", "dtype"), DTYPES.items())
+def test_an_edit_computes_in_the_precision_of_the_training(precision, dtype):
+    X, y = blobs(40)
+    rows = Split(X, np.array(y), list(range(40)))
+    training = Training(precision=precision)
+    model = ParametricClassifier(Noting(4, 6), epochs=1, random_state=0, training=training)
+    edited = unlearn(
+        "ft", model.fit(X, y), forget=rows.take(range(10)), retain=rows.take(range(10, 40))
+    )
+    seen = edited.model.encoder_.module.seen - model.encoder_.module.seen
+    assert seen <= {(True, dtype)}
+    assert (True, dtype) in edited.model.encoder_.module.seen
 
 
 def test_inputs_are_not_rounded_before_they_are_on_a_scale_of_their_own():

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from erasable.baselines._base import DivergedError, Task, WeightMethod
 from erasable.baselines._rows import Draw, Rows
 from erasable.errors import Problems, listing
-from erasable.training import Augmentation, Display
+from erasable.training import Augmentation, Display, computing_in
 
 BATCH_NORMS = ("train", "frozen")
 
@@ -74,6 +74,7 @@ class SGDMethod(WeightMethod):
         with (
             task.account.part("epochs"),
             Display(epochs, enabled=task.verbose) as display,
+            computing_in(task.training.precision),
         ):
             run.show = lambda loss: display.step(1 / steps, loss)
             _set_mode(task.network, self.batch_norm)

@@ -4,9 +4,10 @@ from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import discard_checkpoint, seconds_spent
 from erasable.training._config import TrainingConfig
+from erasable.training._device import computing_in, make_fabric
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, as_images, input_shape
-from erasable.training._loop import make_fabric, train
+from erasable.training._loop import train
 from erasable.training._objective import (
     Batch,
     CrossEntropy,
@@ -41,6 +42,7 @@ __all__ = [
     "as_images",
     "as_training",
     "augment",
+    "computing_in",
     "discard_checkpoint",
     "epoch_batches",
     "input_shape",

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from erasable.errors import ArgumentError, StateError, listing
+from erasable.errors import StateError
 from erasable.files import require_writable
 from erasable.training._augment import Turn, augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
 from erasable.training._config import TrainingConfig
+from erasable.training._device import make_fabric
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs, read_ahead
 from erasable.training._lookahead import Lookahead
@@ -27,8 +28,6 @@ from erasable.training._optimizer import make_optimizer
 from erasable.training._produced import noting_what_it_produces
 from erasable.typing import Ints
 from erasable.weights import tensors_digest, weights_digest
-
-DEVICES = ("auto", "cpu", "cuda", "mps")
 
 log = logging.getLogger(__name__)
 
@@ -216,41 +215,6 @@ class _Epoch:
             nn.utils.clip_grad_norm_(self._module.parameters(), self._config.how.clip)
         self._optimizer.step()
         return result
-
-
-def make_fabric(device: str, precision: str = "auto") -> Any:
-    """Return what places networks and batches on a device, and encodes in a precision.
-
-    Args:
-        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        precision: ``float32``, ``bfloat16``, or ``auto``: the latter on a GPU that has it.
-    """
-    from lightning_fabric import Fabric  # a second to import, so only where it is used
-
-    if device not in DEVICES:
-        raise ArgumentError(f"Expected device to be {listing(DEVICES)}, but got {device!r}.")
-    is_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    if precision == "auto":
-        precision = "bfloat16" if is_cuda and torch.cuda.is_bf16_supported() else "float32"
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
-    if precision == "bfloat16":
-        return Fabric(accelerator=device, devices=1, plugins=_half("cuda" if is_cuda else "cpu"))
-    return Fabric(accelerator=device, devices=1, precision="32-true")
-
-
-def _half(device: str) -> Any:
-    """Return mixed precision that hands inputs on as they are.
-
-    Lightning's own rounds them first: numbers above 256 would lose their units before a network can
-    put them on a scale of its own.
-    """
-    from lightning_fabric.plugins import MixedPrecision
-
-    class Half(MixedPrecision):
-        def convert_input(self, data: Any) -> Any:
-            return data
-
-    return Half("bf16-mixed", device)
 
 
 def _prepare(network: nn.Module, inputs: Inputs) -> None:

@@ -15,9 +15,10 @@ from erasable.files import require_writable
 from erasable.training._augment import augment
 from erasable.training._batches import epoch_batches, steps_per_epoch
 from erasable.training._checkpoint import Checkpoint, Progress
+from erasable.training._device import make_fabric
 from erasable.training._display import Display
 from erasable.training._inputs import Inputs
-from erasable.training._loop import data_digest, make_fabric
+from erasable.training._loop import data_digest
 from erasable.training._produced import noting_what_it_produces
 from erasable.training._training import AUGMENTATIONS, Augmentation
 from erasable.typing import Ints
