@@ -1,9 +1,8 @@
 """Neural networks that forget on request.
 
 A model reads its training rows from a memory at prediction time, so forgetting a row is an edit of
-the
-memory: no weight changes. Importing the package imports nothing heavy; names are loaded when
-    touched.
+the memory: no weight changes. Importing the package imports nothing heavy; names are loaded when
+touched.
 """
 
 import importlib
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         load,
     )
     from erasable.store import Receipt
+    from erasable.training import Training
 
 __all__ = [
     "KNNClassifier",
@@ -33,6 +33,7 @@ __all__ = [
     "Receipt",
     "SPMClassifier",
     "SPMGenerator",
+    "Training",
     "__version__",
     "audit",
     "convert",
@@ -48,6 +49,7 @@ _HOME = {
     "Receipt": "erasable.store",
     "SPMClassifier": "erasable.models",
     "SPMGenerator": "erasable.models",
+    "Training": "erasable.training",
     "audit": "erasable.models",
     "convert": "erasable.models",
     "copy_model": "erasable.models",
