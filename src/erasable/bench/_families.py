@@ -21,6 +21,17 @@ GRAPH = {
 }
 """Epochs and support of a graph set encoder, by preset."""
 
+_GENTLE = {
+    "batch_size": 256,
+    "learning_rate": 0.05,
+    "augmentation": "crop_flip",
+    "shift": 2,
+    "edge": "reflect",
+    "precision": "bfloat16",
+}
+GRAPH_TRAINING = {"fast": _GENTLE, "accurate": _GENTLE}
+"""How a graph set encoder is trained where the preset's recipe is for networks from scratch."""
+
 GRAPH_ENCODER_LR_FACTOR = 0.1
 """How much slower the encoder is trained when a graph set encoder is put behind it."""
 
@@ -41,7 +52,11 @@ def family_settings(family: str, scale: str) -> dict[str, Any]:
         "twin": {"k": NEIGHBOURS},
         "spm": {},
         **{kind: _reading_settings(reduction) for kind, reduction in READINGS.items()},
-        "gnn": {"graph": list(GRAPH[scale]), "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR},
+        "gnn": {
+            "graph": list(GRAPH[scale]),
+            "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR,
+            **({"training": GRAPH_TRAINING[scale]} if scale in GRAPH_TRAINING else {}),
+        },
         "sisa": {**SISA},
     }
     return settings[family]
@@ -124,9 +139,9 @@ def _reading(kind: str, training: Training) -> Trained:
 def _gnn(training: Training) -> Trained:
     """Adapt the semi-parametric model of the same rows and seed to a graph set encoder."""
     base = _spm(training)
-    epochs, support = GRAPH[training.scale]
-    model = SPMClassifier(**_adapted(training, "gnn", epochs=epochs), set_encoder="graph")
-    model.set_params(training__support_size=support)
+    own = {"random_state": training.seed, "checkpoint": training.checkpoints("gnn")}
+    parameters = graph_parameters(training.parameters, training.scale)
+    model = SPMClassifier(**parameters_of({**parameters, **own, "verbose": training.verbose}))
     model.fit(
         training.rows.X,
         training.rows.y,
@@ -136,6 +151,23 @@ def _gnn(training: Training) -> Trained:
     )
     seconds = seconds_spent(training.checkpoints("gnn"))
     return Trained({"gnn": model}, base.seconds + seconds)
+
+
+def graph_parameters(parameters: dict[str, Any], scale: str) -> dict[str, Any]:
+    """Return settings of a model with a graph set encoder, adapted from one without.
+
+    Args:
+        parameters: Settings of the model without.
+        scale: The preset.
+    """
+    epochs, support = GRAPH[scale]
+    bare = {"encoder": "auto", "encoder_options": None, "epochs": epochs}
+    return {
+        **(GRAPH_TRAINING.get(scale) or parameters),
+        **bare,
+        "set_encoder": "graph",
+        "support_size": support,
+    }
 
 
 def _sisa(training: Training) -> Trained:

@@ -15,7 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from erasable.bench._families import GRAPH, GRAPH_ENCODER_LR_FACTOR
+from erasable.bench._families import (
+    GRAPH,
+    GRAPH_ENCODER_LR_FACTOR,
+    GRAPH_TRAINING,
+    graph_parameters,
+)
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
 from erasable.data import Dataset, Split
 from erasable.errors import ArgumentError, listing
@@ -87,7 +92,7 @@ def run_std_cls(
         raise ArgumentError(f"Expected preset {listing(GRAPH)}, but got {scale!r}.")
     done: list[Run] = []
     for number, seed in enumerate(seeds, 1):
-        settings = {
+        settings: dict[str, Any] = {
             "table": "std_cls",
             "data": data_settings(data),
             "preset": scale,
@@ -97,6 +102,10 @@ def run_std_cls(
             "fractions": list(FRACTIONS),
             "seed": seed,
         }
+        if scale in GRAPH_TRAINING:
+            settings["graph_training"] = GRAPH_TRAINING[scale]
+        if _views(scale, data.train):
+            settings["views"] = list(_views(scale, data.train))
 
         def work(folder: Path, seed: int = seed) -> dict[str, Any]:
             return _Seed(data.train, test, scale, seed, folder, say, verbose=verbose).result()
@@ -138,8 +147,9 @@ class _Seed:
     ) -> None:
         self._train, self._test = train, test
         self._scale, self._seed, self._folder, self._say = scale, seed, folder, say
-        own = {"random_state": seed, "verbose": verbose}
-        self._shared = parameters_of({**preset_settings(scale, input_shape(train.X)), **own})
+        self._own = {"random_state": seed, "verbose": verbose}
+        settings = preset_settings(scale, input_shape(train.X))
+        self._shared = parameters_of({**settings, **self._own})
 
     def result(self) -> dict[str, Any]:
         """Train everything and return what was measured."""
@@ -154,13 +164,12 @@ class _Seed:
             for fraction in FRACTIONS:
                 self._say(f"measuring {name}, {fraction:.0%} of the rows")
                 part = with_share(model, fraction, self._seed)
-                part.predict(self._test.X[:16])  # solves and indexes what the first one needs
-                found, own = self._score(part)
-                _, beside = self._score(twin)  # side by side: the machine's pace changes
-                ratio = own / beside
-                cells.append(
-                    {"model": name, "fraction": fraction, "accuracy": found, "ratio": ratio}
-                )
+                cells.append(self._cell(name, fraction, part, twin))
+        for views in _views(self._scale, self._train):
+            self._say(f"measuring with views {views!r}")
+            for name, whole, model in (("parametric", None, twin), ("SPM prototypes", 1.0, spm)):
+                seen = copy.copy(model).set_params(views=views)
+                cells.append(self._cell(f"{name}, views: {views}", whole, seen, twin))
         return {
             "cells": cells,
             "seconds": {
@@ -173,14 +182,17 @@ class _Seed:
             "weights": {"spm": spm.weights_digest, "graph": graph.weights_digest},
         }
 
+    def _cell(self, name: str, fraction: float | None, model: Any, twin: Any) -> dict[str, Any]:
+        model.predict(self._test.X[:16])  # solves and indexes what the first one needs
+        accuracy, own = self._score(model)
+        _, beside = self._score(twin)  # side by side: the machine's pace changes
+        return {"model": name, "fraction": fraction, "accuracy": accuracy, "ratio": own / beside}
+
     def _graph(self, spm: SPMClassifier) -> tuple[SPMClassifier, float]:
         """Return a model with a graph set encoder, adapted from the one without."""
-        epochs, support = GRAPH[self._scale]
-        model = SPMClassifier(
-            **{**self._shared, "encoder": "auto", "encoder_options": None, "epochs": epochs},
-            set_encoder="graph",
-        )
-        model.set_params(training__support_size=support)
+        settings = preset_settings(self._scale, input_shape(self._train.X))
+        parameters = graph_parameters(settings, self._scale)
+        model = SPMClassifier(**parameters_of({**parameters, **self._own}))
         start = {"init": spm, "encoder_lr_factor": GRAPH_ENCODER_LR_FACTOR}
         return self._fitted("graph", model, {**self._names(), **start})
 
@@ -209,6 +221,12 @@ class _Seed:
         predicted = model.predict(self._test.X)
         seconds = time.perf_counter() - start
         return float(np.mean(predicted == self._test.y)), seconds
+
+
+def _views(scale: str, train: Split) -> tuple[str, ...]:
+    """Return by which views of an image accuracy is measured besides."""
+    is_image = len(input_shape(train.X)) > 1
+    return ("mirror", "six") if scale in ("fast", "accurate") and is_image else ()
 
 
 def with_share(model: Any, fraction: float, seed: int) -> Any:
