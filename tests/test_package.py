@@ -37,6 +37,7 @@ def test_the_public_names_are_few_and_known():
         "Receipt",
         "SPMClassifier",
         "SPMGenerator",
+        "Training",
         "__version__",
         "audit",
         "convert",

@@ -136,7 +136,7 @@ def refused(found):
 def test_what_cannot_be_run_is_refused_in_words(run, vectors, tmp_path):
     assert "'nothing'" in refused(run("std_cls", "--data", "nothing"))
     where = ("--data", vectors, "--runs", tmp_path / "runs")
-    assert "tiny, laptop or paper" in refused(run("std_cls", *where, "--preset", "exact"))
+    assert "'accurate', 'paper'" in refused(run("std_cls", *where, "--preset", "exact"))
     assert "no resolution" in refused(run("std_cls", *where, "--resolution", 24))
     one = tmp_path / "one.npz"
     np.savez(one, X=np.eye(2), y=[0, 1])

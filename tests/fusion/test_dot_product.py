@@ -79,7 +79,15 @@ def test_evaluation_is_in_float64_and_leaves_the_weights_as_they_are():
 
 @given(arrays(3, 4))
 def test_an_untrained_fusion_is_plain_similarity(queries):
-    assert DotProductFusion(4, scale="none")(torch.from_numpy(queries)).tolist() == queries.tolist()
+    assert DotProductFusion(4, scale=1.0)(torch.from_numpy(queries)).tolist() == queries.tolist()
+
+
+@given(arrays(3, 4))
+def test_without_a_factor_the_first_scores_are_those_with_one(queries):
+    found, usual = (DotProductFusion(4, scale=scale) for scale in ("none", "sqrt"))
+    rows = torch.from_numpy(queries)
+    torch.testing.assert_close(found(rows), usual(rows))
+    assert (found.factor, found.rate) == (1.0, pytest.approx(0.5))
 
 
 def test_the_weights_are_read_in_the_dtype_of_the_queries():

@@ -62,8 +62,8 @@ class SPMClassifier(MemoryClassifier):
         encoder_options: Keyword arguments for a named encoder.
         normalize: ``layer``: give every embedding mean square one; ``none``; ``auto``: ``layer``
             unless the encoder is ``identity`` or ``random_features``.
-        scale: Factor on attention scores: ``sqrt`` for 1/√dim, ``none`` for 1 as in the paper, or a
-            number.
+        scale: Factor on attention scores: ``sqrt`` for 1/√dim, a number, or ``none`` as in the
+            paper: W_q and W_k then start smaller instead.
         grid_bits: Embeddings are rounded to multiples of ``2**-grid_bits``, so that sums of them
             are exact. Magnitudes must stay below ``2**(20 - grid_bits)``.
         embedding_cache: Folder to keep embeddings of rows in: with a frozen encoder, each row is
