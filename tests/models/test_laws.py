@@ -348,9 +348,9 @@ def test_the_formula_of_the_paper_trains(reduction):
 
 def test_without_a_factor_the_training_is_that_with_one_written_otherwise():
     X, y = blobs(48)
-    plain = Training(weight_decay=0.0)
+    decayed = Training(weight_decay=0.05)
     models = [
-        SPMClassifier("mlp", scale=scale, epochs=3, training=plain, random_state=0).fit(X, y)
+        SPMClassifier("mlp", scale=scale, epochs=3, training=decayed, random_state=0).fit(X, y)
         for scale in ("sqrt", "none")
     ]
     usual, own = (model.network_.fusion for model in models)

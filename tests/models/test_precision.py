@@ -14,7 +14,7 @@ from erasable.encoders import Identity, build_encoder, build_set_encoder
 from erasable.fusion import DotProductFusion, RowSet, VoteFusion, get_reduction
 from erasable.models import ParametricClassifier
 from erasable.models._networks import EmbeddingNorm, ParametricNetwork, SPMNetwork
-from erasable.training import InBatchMemory, Training, make_fabric
+from erasable.training import InBatchMemory, Training, computing_in, make_fabric
 from models.toys import blobs
 from training.toy import Acting, changed, images, memory_network, vectors
 
@@ -166,6 +166,21 @@ def test_an_edit_computes_in_the_precision_of_the_training(precision, dtype):
     seen = edited.model.encoder_.module.seen - model.encoder_.module.seen
     assert seen <= {(True, dtype)}
     assert (True, dtype) in edited.model.encoder_.module.seen
+
+
+def test_each_step_of_an_edit_sees_the_weights_of_the_last():
+    """Losses written out: a cache of rounded weights would repeat that of the first step."""
+    network, (X, y) = nn.Linear(4, 2), blobs(40)
+    inputs, classes = torch.from_numpy(X), torch.tensor([label == "a" for label in y]).long()
+    optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
+    with computing_in("bfloat16"):
+        for _ in range(3):
+            loss = nn.functional.cross_entropy(network(inputs), classes)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+    assert losses[0] > losses[1] > losses[2]
 
 
 def test_inputs_are_not_rounded_before_they_are_on_a_scale_of_their_own():

@@ -207,11 +207,6 @@ def test_a_preset_trains_small_images_in_colour_as_the_training_of_its_name(name
     assert preset(name, (3, 32, 32))["training"] == TRAININGS[name]
 
 
-@pytest.mark.parametrize(("side", "cutout"), [(8, 2), (28, 7), (32, 8), (64, 8), (3, 0)])
-def test_a_square_that_is_blanked_leaves_most_of_an_image(side, cutout):
-    assert preset("accurate", (3, side, side))["training"].cutout == cutout
-
-
 def test_settings_without_any_of_a_training_leave_the_parameter_alone():
     assert parameters_of({"epochs": 3, "magic": 1}) == {"epochs": 3, "magic": 1}
 
@@ -224,3 +219,14 @@ def test_a_precision_that_was_an_option_of_the_encoder_is_one_of_the_training():
         "training": Training(precision="bfloat16"),
     }
     assert settings["encoder_options"]["precision"] == "bfloat16"
+
+
+def test_settings_change_a_training_that_is_given():
+    found = parameters_of({**preset("fast", (3, 32, 32)), "verbose": True})
+    assert found["training"] == TRAININGS["fast"].changed(verbose=True)
+
+
+def test_a_precision_that_is_asked_for_outweighs_that_of_a_preset():
+    settings = preset_settings("fast", (3, 32, 32))
+    settings["encoder_options"]["precision"] = "float32"
+    assert parameters_of(settings)["training"].precision == "float32"

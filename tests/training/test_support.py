@@ -279,7 +279,7 @@ def test_more_rows_per_batch_than_there_are_leave_half_for_the_support():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"support_size": 1}, "Expected support_size to be an int ≥ 2, but got 1"),
+        ({"support_size": 1}, "Expected support_size to be an int in "),
         ({"support_size": 8, "support_sampling": "even"}, "but got 'even'"),
         ({"sampler": "random"}, "Expected sampler to be 'auto', 'uniform', 'classes'"),
     ],

@@ -389,17 +389,33 @@ def test_a_loss_that_is_not_a_number_is_an_error_that_says_what_to_do():
     )
 
 
-class Constant(Fixed):
-    """A loss of 1,000 whatever the weights."""
+class Told(Fixed):
+    """One loss after the other, whatever the weights."""
+
+    def __init__(self, losses):
+        super().__init__(0.0)
+        self._losses = iter(losses)
 
     def __call__(self, network, batch):
         result = super().__call__(network, batch)
-        return replace(result, loss=0 * result.loss + 1000)
+        return replace(result, loss=0 * result.loss + next(self._losses))
 
 
-def test_a_loss_that_has_left_all_reason_is_an_error():
-    with pytest.raises(StateError, match=r"a loss below 21, but it was 1000 in epoch 1"):
-        replace(vectors(), objective=Constant(0.0)).go()
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [
+        ([1, 1000, 1000], "a loss below 21, 10 times that of the beginning, but it was 667"),
+        ([5, 5, 5, 5, 5, 600], "a loss below 50, 10 times that of the beginning, but it was 203.3"),
+    ],
+)
+def test_a_loss_far_above_that_of_the_beginning_is_an_error(losses, told):
+    with pytest.raises(StateError, match=told):
+        replace(vectors(), objective=Told(losses)).go()
+
+
+def test_a_loss_that_begins_high_and_falls_is_none():
+    losses = [900, 800, 700, *[100] * 9]
+    assert replace(vectors(), objective=Told(losses)).go()[1][-1]["loss"] == 100
 
 
 def test_too_large_a_learning_rate_is_noticed():

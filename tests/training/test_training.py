@@ -408,7 +408,7 @@ def test_without_nesterov_momentum_is_plain():
 
 
 def test_lookahead_puts_weights_back_every_five_steps():
-    """Fast weights written out: w ← w - rate; after five steps, mean ← lerp(mean, w)."""
+    """Written out: w ← w - rate; after five steps, and the last, mean ← lerp(mean, w)."""
     run = replace(vectors(), objective=Falling(), build=lambda: nn.Linear(4, 1, bias=False))
     run = changed(
         run, epochs=12, batch_size=99, average="lookahead", schedule="constant", warmup=0.0,
@@ -420,10 +420,23 @@ def test_lookahead_puts_weights_back_every_five_steps():
     fast = mean = 0.0
     for step in range(1, 13):
         fast -= 0.5
-        if step % 5 == 0:
-            kept = 0.95**5 * (step / 12) ** 3
+        if step % 5 == 0 or step == 12:
+            kept = 0.95**5 * (step / 12) ** 3 if step > 5 else 0.0
             fast = mean = kept * mean + (1 - kept) * fast
     torch.testing.assert_close(network.weight, torch.full((1, 4), mean))
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_lookahead_leaves_a_training_of_few_steps_as_it_is(steps):
+    found = []
+    for average in ("none", "lookahead"):
+        network = nn.Linear(4, 1, bias=False)
+        nn.init.zeros_(network.weight)
+        run = replace(vectors(), objective=Falling())
+        changed(run, epochs=steps, batch_size=99, average=average).go(network=network)
+        found.append(network.weight)
+    assert torch.equal(*found)
+    assert found[0].abs().sum() > 0
 
 
 def test_without_lookahead_the_last_weights_stay():

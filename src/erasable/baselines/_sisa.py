@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from erasable.baselines._rows import as_rows
 from erasable.data import Split
+from erasable.encoders import prepare
 from erasable.errors import ArgumentError, RowIdError, StateError, listing
 from erasable.memory import plain
 from erasable.training import CrossEntropy, TrainingConfig, train
@@ -183,6 +184,8 @@ class SISAClassifier:
             if is_in.sum() < 2:
                 continue  # too few to train on: batch normalisation needs two
             part = as_rows(self._rows.where(is_in), self._classes)
+            if (is_in & (places[:, 1] < slice_)).sum() < 2:  # nothing was trained before
+                prepare(network, part.inputs)
             seed = self._seed(shard, slice_)
             train(
                 network,

@@ -24,7 +24,6 @@ GRAPH = {
 _GENTLE = {
     "batch_size": 256,
     "learning_rate": 0.05,
-    "augmentation": "crop_flip",
     "shift": 2,
     "edge": "reflect",
     "precision": "bfloat16",
@@ -162,8 +161,12 @@ def graph_parameters(parameters: dict[str, Any], scale: str) -> dict[str, Any]:
     """
     epochs, support = GRAPH[scale]
     bare = {"encoder": "auto", "encoder_options": None, "epochs": epochs}
+    if parameters.get("encoder") == "fast_cnn" and scale in GRAPH_TRAINING:
+        kept = ("augmentation", "label_smoothing")
+        own = {name: parameters[name] for name in kept if name in parameters}
+        parameters = {**GRAPH_TRAINING[scale], **own}
     return {
-        **(GRAPH_TRAINING.get(scale) or parameters),
+        **parameters,
         **bare,
         "set_encoder": "graph",
         "support_size": support,

@@ -132,7 +132,7 @@ def train(
         str | None, typer.Option(help="spm: uniform (default) or balanced over classes.")
     ] = None,
     sampler: Annotated[
-        str | None, typer.Option(help="spm: batches drawn auto (default), uniform or classes.")
+        str | None, typer.Option(help="Batches drawn auto (default), uniform or classes.")
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the rows; 0 trains nothing; default: 30.")
@@ -225,7 +225,6 @@ def train(
             "--set-encoder": set_encoder,
             "--support-size": support_size,
             "--support-sampling": support_sampling,
-            "--sampler": sampler,
         }
     _refuse([name for name, value in only.items() if value is not None], f"--kind {kind}")
     from erasable.errors import StoreRefusedError

@@ -1,6 +1,6 @@
 """Networks from inputs to embeddings, by name or as any torch module."""
 
-from erasable.encoders._base import Encoder
+from erasable.encoders._base import Encoder, prepare
 from erasable.encoders._cut import cut
 from erasable.encoders._efficientnet_lite import (
     EfficientNetLite,
@@ -40,5 +40,6 @@ __all__ = [
     "build_preprocessing",
     "build_set_encoder",
     "cut",
+    "prepare",
     "register_encoder",
 ]

@@ -2,23 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from erasable.errors import ArgumentError
-
-
-class Rows(Protocol):
-    """Inputs of rows, of which some can be taken out as a tensor."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        ...
-
-    def __getitem__(self, index: Any) -> Tensor:
-        """Return some of them, (n, …)."""
-        ...
 
 
 class Encoder(nn.Module, ABC):
@@ -54,18 +42,33 @@ class Encoder(nn.Module, ABC):
     def load_pretrained(self) -> None:
         """Load published weights and set ``public_source``, if this encoder comes with any."""
 
-    def prepare(self, inputs: "Rows") -> None:
-        """Begin from the rows that will be trained on; most encoders do not look at them.
+    @property
+    def rows_needed(self) -> int:
+        """How many rows `prepare` looks at; 0 for an encoder that begins without any."""
+        return 0
 
-        Called once before a training, never by what only encodes.
+    def prepare(self, inputs: Tensor) -> None:
+        """Compute weights from rows that will be trained on, before they are.
 
         Args:
-            inputs: The rows' inputs, (n, …).
+            inputs: Inputs of the first rows, (``rows_needed`` or fewer, …).
         """
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:
         """Encode inputs (n, …) into (n, dim)."""
+
+
+def prepare(network: nn.Module, inputs: Any) -> None:
+    """Let the encoder of a network, whose weights are drawn, begin from rows if it needs them.
+
+    Args:
+        network: The network.
+        inputs: Inputs of the rows that it will be trained on.
+    """
+    encoder = getattr(network, "encoder", None)
+    if isinstance(encoder, Encoder) and encoder.rows_needed:
+        encoder.prepare(inputs[slice(0, encoder.rows_needed)])
 
 
 def check_widths(name: str, widths: Sequence[int], dim: int) -> None:

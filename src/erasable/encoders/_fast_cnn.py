@@ -7,12 +7,13 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from erasable.encoders._base import Encoder, Rows, check_images, check_positive
+from erasable.encoders._base import Encoder, check_images, check_positive
 from erasable.errors import ArgumentError, listing
 
 _WIDTHS = (64, 256, 256)
 STEMS = ("drawn", "whitened")
-_WHITENED_ROWS = 5000
+_WHITENED_PIXELS = 5000 * 32 * 32
+_AT_ONCE = 250
 _SMALLEST = 5e-4
 """What is added to a variance before it is divided by: patches hardly vary in some directions."""
 _MOMENTUM = 0.4
@@ -81,8 +82,10 @@ class FastCNN(Encoder):
         self.layers = nn.Sequential(*layers, nn.AdaptiveMaxPool2d(1), nn.Flatten())
         self.output = nn.Identity() if dim is None else nn.Linear(channels, dim)
         self._dim = channels if dim is None else dim
+        self._rows_needed = 0
         if is_fixed:
             self._first.weight.requires_grad_(False)
+            self._rows_needed = max(_AT_ONCE, _WHITENED_PIXELS // math.prod(sides))
 
     @property
     def dim(self) -> int:
@@ -96,9 +99,9 @@ class FastCNN(Encoder):
         return layer
 
     @property
-    def _is_whitened(self) -> bool:
-        positive, negative = self._first.weight.chunk(2)
-        return torch.equal(positive, -negative)
+    def rows_needed(self) -> int:
+        """How many rows a whitened first layer is computed from."""
+        return self._rows_needed
 
     def options(self) -> dict[str, Any]:
         """Return what the network is built with."""
@@ -110,21 +113,24 @@ class FastCNN(Encoder):
             "depth": self._depth,
         }
 
-    def prepare(self, inputs: Rows) -> None:
-        """Compute the first layer from patches of the rows, if it is to be whitened.
+    def prepare(self, inputs: Tensor) -> None:
+        """Compute the first layer from patches of rows, if it is to be whitened.
 
-        Its outputs are then uncorrelated, of variance one, and come with both signs. A layer that
-        was computed from rows stays: what was trained behind it reads its outputs.
+        Its outputs are then uncorrelated, of variance one, and come with both signs.
         """
-        if self._stem == "drawn" or self._is_whitened:
+        if not self.rows_needed:
             return
-        images = inputs[slice(0, _WHITENED_ROWS)].float()
+        images = inputs.float()
         spread, mean = torch.var_mean(images, dim=(0, 2, 3), keepdim=True)
-        normal = (images - mean) / (spread + 1e-5).sqrt()  # as the layer before does
         height, width = self._first.kernel_size
-        patches = normal.unfold(2, height, 1).unfold(3, width, 1)
-        flat = patches.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(0, 2).double()
-        values, vectors = torch.linalg.eigh(flat.T @ flat / len(flat))
+        moments, count = torch.zeros(()).double(), 0
+        for start in range(0, len(images), _AT_ONCE):
+            part = images[start : start + _AT_ONCE]
+            normal = (part - mean) / (spread + 1e-5).sqrt()  # as the layer before does
+            patches = normal.unfold(2, height, 1).unfold(3, width, 1)
+            flat = patches.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(0, 2).double()
+            moments, count = moments + flat.T @ flat, count + len(flat)
+        values, vectors = torch.linalg.eigh(moments / count)
         whitening = (vectors / (values + _SMALLEST).sqrt()).T.float()
         kernels = whitening.reshape(-1, *self._first.weight.shape[1:])
         with torch.no_grad():

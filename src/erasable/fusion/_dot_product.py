@@ -80,10 +80,10 @@ def _project(vectors: Tensor, first: Tensor | None, second: Tensor | None) -> Te
 class DotProductFusion(nn.Module):
     """Scores ``(W_q z)ᵀ (W_k s)`` of a query z against rows s (paper sec. 4.1).
 
-    ``W_q`` and ``W_k`` start as the identity, so an untrained fusion is plain similarity. Without a
-    factor, as in the paper, they start as 1/dim^¼ of it and learn as much more slowly: that is the
-    training with the factor 1/√dim, written otherwise. With the identity the first scores grow like
-    dim, and the first steps throw the weights to where no gradient is left.
+    ``W_q`` and ``W_k`` start as the identity, so an untrained fusion is plain similarity, times the
+    factor. Without a factor, as in the paper, they start as 1/dim^¼ of it and learn as much more
+    slowly: that is the training with the factor 1/√dim, written otherwise. With the identity the
+    first scores grow like dim, and the first steps throw the weights to where no gradient is left.
 
     Args:
         dim: Size of an embedding.

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from erasable.encoders import prepare
 from erasable.errors import ArgumentError, StateError
 from erasable.fusion import Attention, Reduction
 from erasable.memory import Grid, Marks, Memory, Readable, content_parts, plain
@@ -130,12 +131,16 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
             self._adopt(network, tombstones, dim=network.encoder.dim)
             provenance = examined(self, start.provenance, inputs)
             self.history_ = []
+            if init is None:
+                self._require_rows_to_begin_from(start, is_trained=bool(config.epochs))
             for name in ("adaptation_", "k_scores_"):
                 self.__dict__.pop(name, None)  # of an earlier fit
             if config.epochs and len(inputs) > 1:
                 if config.how.checkpoint is not None:
                     self.note_copy("checkpoint", config.how.checkpoint)
                 classes = class_indices(labels, trial.classes)
+                if init is None and isinstance(self.encoder, str):
+                    prepare(network, inputs)
                 self.history_ = self._learn(inputs, classes, config)
                 seen = None if groups is None else [row.groups for row in trial.get(row_ids)]
                 provenance = provenance.plus(
@@ -154,7 +159,8 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
                 contents=contents,
             )
             if init is not None:
-                after = self._reader().own_accuracy(encoded) if self.can_answer else None
+                asked = encoded if self.views == "one" else self.embed(X, as_queries=True)
+                after = self._reader().own_accuracy(asked) if self.can_answer else None
                 self.adaptation_ = {"before": before, "after": after}
         return self
 
@@ -291,9 +297,18 @@ class MemoryClassifier(MemoryModel, NetworkClassifier):
         """Start with an empty memory and weights that no row of it has touched."""
         require_views(self.views, self.input_shape_)
         start = resolve_init(self, None, seed)
+        self._require_rows_to_begin_from(start, is_trained=False)
         network = self._network(start, seed).eval()
         self._adopt(network, Marks(), dim=network.encoder.dim)
         self._record(start.provenance)
+
+    def _require_rows_to_begin_from(self, start: Start, *, is_trained: bool) -> None:
+        """Refuse a drawn encoder that is computed from rows in part, and never will be."""
+        if isinstance(self.encoder, str) and start.encoder.rows_needed and not is_trained:
+            raise ArgumentError(
+                f"Expected a training: {start.encoder.name!r} with these options begins from the "
+                "rows that it is trained on. Call fit() with epochs, or leave out stem='whitened'."
+            )
 
     def _examine(self, inputs: Inputs | None) -> None:
         self._record(examined(self, self.provenance_, inputs))

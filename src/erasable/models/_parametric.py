@@ -8,6 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from erasable.encoders import prepare
 from erasable.errors import ArgumentError
 from erasable.models._base import NetworkClassifier, class_indices
 from erasable.models._columns import in_order
@@ -87,6 +88,8 @@ class ParametricClassifier(NetworkClassifier):
             if config.epochs and len(inputs) > 1:
                 objective = CrossEntropy(label_smoothing=config.how.label_smoothing)
                 places = class_indices(labels, self._labels)
+                if isinstance(self.encoder, str):
+                    prepare(self.network_, inputs)
                 self.history_ = self._train(objective, inputs, places, config)
                 ids, contents = list(range(len(inputs))), inputs.contents
                 seen = record_rows("rows of fit", ids, contents, groups=None, labels=labels)

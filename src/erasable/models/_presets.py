@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from erasable.errors import ArgumentError, listing
-from erasable.training import TRAININGS, Training
+from erasable.training import TRAININGS, Training, as_training
 
 PRESETS = {
     "tiny": "seconds; to see that everything runs",
@@ -104,9 +104,12 @@ def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     outer = {k: v for k, v in settings.items() if k not in names}
     options = outer.get("encoder_options") or {}
     if outer.get("encoder") == "fast_cnn" and "precision" in options:  # an option until 0.1.0
-        inner = {"precision": options["precision"], **inner}
+        inner = {**inner, "precision": options["precision"]}
         outer["encoder_options"] = {k: v for k, v in options.items() if k != "precision"}
-    return {**outer, "training": Training(**inner)} if inner else outer
+    if not inner:
+        return outer
+    given = as_training(outer.get("training", "standard"))
+    return {**outer, "training": given.changed(**inner)}
 
 
 def preset_settings(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
@@ -135,8 +138,6 @@ def preset_settings(name: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
         chosen |= {"encoder": "mlp", "learning_rate": 0.1}
     elif input_shape[0] == 1:
         chosen |= copy.deepcopy(_GREY.get(name, {}))
-    if "cutout" in chosen:  # a square as large as the image would leave nothing to see
-        chosen["cutout"] = min(chosen["cutout"], min(input_shape[1:]) // 4)
     return chosen
 
 

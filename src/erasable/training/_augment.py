@@ -78,6 +78,8 @@ def _shift(images: Tensor, training: Training, generator: torch.Generator) -> Te
     reach = training.shift
     if reach is None:
         reach = max(1, min(height, width) // 8)
+    else:
+        reach = min(reach, min(height, width) // 2)
     if training.edge == "reflect":
         reach = min(reach, height - 1, width - 1)
         padded = F.pad(images, (reach, reach, reach, reach), mode="reflect")
@@ -94,6 +96,7 @@ def _shift(images: Tensor, training: Training, generator: torch.Generator) -> Te
 def _cut_out(images: Tensor, side: int, generator: torch.Generator) -> Tensor:
     """Blank a square that lies anywhere within each image."""
     count, _, height, width = images.shape
+    side = min(side, min(height, width) // 2)  # most of an image stays to be seen
     top = torch.randint(0, max(1, height - side + 1), (count, 1), generator=generator)
     left = torch.randint(0, max(1, width - side + 1), (count, 1), generator=generator)
     rows, columns = torch.arange(height), torch.arange(width)

@@ -53,5 +53,7 @@ def computing_in(precision: str) -> contextlib.AbstractContextManager[None]:
         precision: As for `Training`.
     """
     found: contextlib.AbstractContextManager[None]
-    found = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
+    is_half = precision == "bfloat16"
+    # Without its cache: it would keep the weights of the first step until the context ends.
+    found = torch.autocast("cpu", torch.bfloat16, enabled=is_half, cache_enabled=False)
     return found

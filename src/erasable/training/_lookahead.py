@@ -34,21 +34,18 @@ class Lookahead:
     def step(self, step: int, steps: int) -> None:
         """Move the mean towards the weights, and the weights to the mean, if it is time.
 
+        The first time the mean begins at the weights; the last step is a time, too.
+
         Args:
             step: The step that was done, from 0.
             steps: Steps in all.
         """
-        if (step + 1) % _EVERY:
+        done = step + 1
+        if done % _EVERY and done != steps:
             return
-        kept = _KEPT * ((step + 1) / steps) ** 3
+        kept = 0.0 if done <= _EVERY else _KEPT * (done / steps) ** 3
         for mean, weight in self._pairs:
             mean.lerp_(weight.to(mean.device), 1 - kept)
-            weight.copy_(mean)
-
-    @torch.no_grad()
-    def settle(self) -> None:
-        """Leave the network as its mean."""
-        for mean, weight in self._pairs:
             weight.copy_(mean)
 
 

@@ -32,7 +32,7 @@ from erasable.weights import tensors_digest, weights_digest
 log = logging.getLogger(__name__)
 
 _FACTOR = 10
-"""How often the loss of guessing a network's mean loss may be before it has left all reason."""
+"""How often the loss of the beginning, or of guessing, an epoch's loss may be."""
 
 
 @noting_what_it_produces
@@ -70,8 +70,6 @@ def train(
         require_writable(checkpoint)  # now, not after the first epoch
     fabric = make_fabric(device, config.how.precision)
     identity = _identity(network, objective, inputs, classes, config) if checkpoint else {}
-    if config.epochs:
-        _prepare(network, inputs)
     if inputs.ndim == 4:
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
     module, optimizer = fabric.setup(network, make_optimizer(network, config))
@@ -86,13 +84,11 @@ def train(
             start = time.perf_counter()
             with _seeded(config.seed, epoch):
                 run = _Epoch(fabric, module, optimizer, objective, config, display, lookahead)
-                history.append(run(inputs, classes, epoch))
+                history.append(run(inputs, classes, epoch, history))
             seconds += time.perf_counter() - start
             if saved:
                 done = Progress(epoch + 1, history, seconds)
                 saved.save(network, optimizer, done, average=slow)
-    if lookahead is not None:
-        lookahead.settle()
     if not all(parameter.isfinite().all() for parameter in network.parameters()):
         raise StateError("Expected finite weights, but training has diverged. Use a smaller rate.")
     network.zero_grad()  # a gradient tells of the rows of the last batch
@@ -121,13 +117,16 @@ class _Epoch:
         self._display = display
         self._lookahead = lookahead
 
-    def __call__(self, inputs: Inputs, classes: Tensor, epoch: int) -> dict[str, float]:
+    def __call__(
+        self, inputs: Inputs, classes: Tensor, epoch: int, history: list[dict[str, float]]
+    ) -> dict[str, float]:
         config = self._config
         rng = np.random.default_rng([config.seed, epoch])
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         batch_size = self._batch_size(len(inputs))
         steps = steps_per_epoch(len(inputs), batch_size)
         loss, correct, counted = 0.0, 0, 0
+        first = 0.0
         self._module.train()
         batches = epoch_batches(
             classes.numpy(),
@@ -140,6 +139,7 @@ class _Epoch:
             batch = self._batch(inputs, images, classes, rows, rng, generator, epoch)
             rate = config.learning_rate_at(step, steps * config.epochs)
             result = self._step(batch, rate)
+            first = first or float(result.loss.detach())
             if self._lookahead is not None:
                 self._lookahead.step(step, steps * config.epochs)
             loss += float(result.loss.detach()) * result.counted
@@ -150,12 +150,8 @@ class _Epoch:
                 f"Expected a finite loss, but it was {loss} in epoch {epoch + 1}: training has "
                 "diverged. Use a smaller learning rate."
             )
-        most = _FACTOR * math.log(max(2, int(classes.max()) + 1)) + _FACTOR
-        if loss / max(1, counted) > most:
-            raise StateError(
-                f"Expected a loss below {most:.0f}, but it was {loss / counted:.4g} in epoch "
-                f"{epoch + 1}: training has diverged. Use a smaller learning rate."
-            )
+        begun = history[0]["loss"] if history else first
+        _require_reason(loss / max(1, counted), begun, int(classes.max()) + 1, epoch)
         left_out = len(inputs) - counted
         if left_out:
             log.info("epoch %d: %d queries had no partner of their class", epoch + 1, left_out)
@@ -217,11 +213,14 @@ class _Epoch:
         return result
 
 
-def _prepare(network: nn.Module, inputs: Inputs) -> None:
-    """Let an encoder that begins from the rows look at them."""
-    prepare = getattr(getattr(network, "encoder", None), "prepare", None)
-    if callable(prepare):
-        prepare(inputs)
+def _require_reason(loss: float, begun: float, count: int, epoch: int) -> None:
+    """Refuse a loss far above that of guessing among some classes, and of the beginning."""
+    most = _FACTOR * max(math.log(count) + 1, begun)
+    if loss > most:
+        raise StateError(
+            f"Expected a loss below {most:.0f}, {_FACTOR} times that of the beginning, but it was "
+            f"{loss:.4g} in epoch {epoch + 1}: training has diverged. Use a smaller learning rate."
+        )
 
 
 @contextlib.contextmanager

@@ -26,7 +26,8 @@ def make_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Op
             decay = config.how.weight_decay if parameter.ndim > 1 else 0.0
             factor = config.encoder_lr_factor if id(parameter) in in_encoder else 1.0
             factor *= config.how.head_rate if id(parameter) in in_head else 1.0
-            factor *= own_rate if id(parameter) in in_fusion else 1.0
+            if id(parameter) in in_fusion:
+                factor, decay = factor * own_rate, decay / own_rate
             if id(parameter) in biases:
                 factor *= config.how.bias_rate
                 decay = _decay_of_biases(config.how)

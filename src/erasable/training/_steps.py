@@ -24,6 +24,9 @@ from erasable.training._training import AUGMENTATIONS, Augmentation
 from erasable.typing import Ints
 from erasable.weights import weights_digest
 
+_AUGMENTATIONS = AUGMENTATIONS[:4]
+"""Those that leave an image its size and shape."""
+
 _FIRST = 10
 """The mean forgets faster at first: step s, from 1, weighs at least 1 / (1 + s / this). So it spans
 about a tenth of the steps until ``average`` allows for less."""
@@ -40,7 +43,7 @@ class StepConfig:
         warmup: Steps with a rising learning rate.
         clip: Largest norm of a gradient.
         average: How much of the running mean of the weights a step keeps.
-        augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``, see `TrainingConfig`.
+        augmentation: ``none``, ``crop``, ``flip`` or ``crop_flip``, see `Training`.
         seed: Everything random follows from it and the number of the step.
     """
 
@@ -59,8 +62,8 @@ class StepConfig:
             value = getattr(self, name)
             if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
                 problems.note(f"Expected {name} in [{low}, {high}], but got {value!r}.")
-        if self.augmentation not in AUGMENTATIONS:
-            known = listing(AUGMENTATIONS)
+        if self.augmentation not in _AUGMENTATIONS:
+            known = listing(_AUGMENTATIONS)
             problems.note(f"Expected augmentation {known}, but got {self.augmentation!r}.")
         problems.raise_if_any()
 

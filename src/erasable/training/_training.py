@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, Self, get_args
 
 from erasable.errors import ArgumentError, Problems, listing
@@ -36,7 +37,7 @@ _RANGES: tuple[tuple[str, type, float, float], ...] = (
     ("shift", int, 0, 10**4),
     ("cutout", int, 0, 10**4),
     ("label_smoothing", float, 0, 0.99),
-    ("support_size", int, 1, 10**9),
+    ("support_size", int, 2, 10**9),
 )
 _MAY_BE_NONE = {"clip", "shift", "support_size"}
 _OUTSIDE = {"checkpoint", "verbose"}
@@ -49,7 +50,8 @@ class Training:
 
     Attributes:
         support_size: Train as the paper does: draw this many further rows per batch to be its
-            memory. None: the batch is its own memory, which costs less.
+            memory. None: the batch is its own memory, which costs less. Only `SPMClassifier` reads
+            a memory while it trains; others leave this and ``support_sampling`` aside.
         support_sampling: ``uniform``, or ``balanced`` over the classes of the batch.
         sampler: How batches are drawn: ``uniform``; ``classes``: P classes × K rows; ``auto``:
             ``classes`` if there are too many classes for random batches.
@@ -73,10 +75,13 @@ class Training:
             mean, less and less far back; ``none``.
         augmentation: For images. ``crop``: shift them; ``flip``: mirror them; ``crop_flip``: both;
             ``resized_crop_flip``: cut out a part of 8 to 100 % of the area, resize and mirror it.
-        shift: Pixels that a crop shifts by at most; None: an eighth of the shorter side.
+        shift: Pixels that a crop shifts by at most, and never more than half of the shorter side;
+            None: an eighth of it.
         edge: What is shifted in: ``zeros``, or the image's own edge (``reflect``).
-        flips: ``random``: half of the images; ``turns``: each image in every other epoch.
-        cutout: Side of the square that is blanked in each image; 0: none.
+        flips: Of ``flip`` and ``crop_flip``. ``random``: half of the images; ``turns``: each image
+            in every other epoch.
+        cutout: Side of the square that is blanked in each image, at most half of the shorter side;
+            0: none.
         label_smoothing: Share of the target spread evenly over the classes at hand.
         label_permutation: Draw a new numbering of the classes at each step (paper sec. 3).
         precision: ``bfloat16``: encode in half precision while training; ``float32``; ``auto``:
@@ -113,9 +118,21 @@ class Training:
     verbose: bool = False
 
     def __post_init__(self) -> None:
-        problems = Problems("Training()")
         for field in fields(self):
             object.__setattr__(self, field.name, plain(getattr(self, field.name)))
+        given: Any = self.milestones
+        if isinstance(given, Iterable) and not isinstance(given, tuple):
+            milestones = tuple(map(plain, given))
+            if all(map(_is_share, milestones)):
+                object.__setattr__(self, "milestones", milestones)
+        if self.verbose in (0, 1):
+            object.__setattr__(self, "verbose", bool(self.verbose))
+        problems = Problems("Training()")
+        self._check_numbers(problems)
+        self._check_choices(problems)
+        problems.raise_if_any()
+
+    def _check_numbers(self, problems: Problems) -> None:
         for name, kind, low, high in _RANGES:
             value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:
@@ -124,21 +141,24 @@ class Training:
             if not is_kind or isinstance(value, bool) or not low <= value <= high:
                 article = " to be an int" if kind is int else ""
                 problems.note(f"Expected {name}{article} in [{low}, {high}], but got {value!r}.")
+        if self.clip == 0:
+            problems.note("Expected clip above 0, but got 0: no gradient would be left.")
+        given: Any = self.milestones
+        if not isinstance(given, tuple) or not all(map(_is_share, given)):
+            problems.note(f"Expected milestones between 0 and 1, but got {self.milestones!r}.")
+
+    def _check_choices(self, problems: Problems) -> None:
         for name, known in _CHOICES.items():
             value = getattr(self, name)
             if value not in known:
                 problems.note(f"Expected {name} to be {listing(known)}, but got {value!r}.")
-        for name in ("nesterov", "label_permutation"):
+        for name in ("nesterov", "label_permutation", "verbose"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 problems.note(f"Expected {name} to be True or False, but got {value!r}.")
-        given: Any = self.milestones
-        milestones = tuple(given) if isinstance(given, Iterable) else (None,)
-        if all(isinstance(one, (int, float)) and 0 < one < 1 for one in milestones):
-            object.__setattr__(self, "milestones", milestones)
-        else:
-            problems.note(f"Expected milestones between 0 and 1, but got {given!r}.")
-        problems.raise_if_any()
+        checkpoint: Any = self.checkpoint
+        if not isinstance(checkpoint, (str, Path, NoneType)):
+            problems.note(f"Expected checkpoint to be a folder, but got {checkpoint!r}.")
 
     def rate_at(self, learning_rate: float, step: int, steps: int) -> float:
         """Return the learning rate of a step.
@@ -182,6 +202,10 @@ class Training:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float)) and 0 < value < 1
+
+
 _FAST = Training(
     momentum=0.85,
     weight_decay=0.00133,
@@ -199,6 +223,8 @@ _FAST = Training(
     label_smoothing=0.2,
     precision="bfloat16",
 )
+
+
 TRAININGS = {"standard": Training(), "fast": _FAST, "accurate": replace(_FAST, cutout=8)}
 """Trainings by name."""
 
