@@ -146,4 +146,6 @@ def _parameters(settings: dict[str, Any]) -> str:
         options = found.get("encoder_options") or {}
         words.append(f"; encoder {found['encoder']}")
         words += [f", {name} {value}" for name, value in sorted(options.items())]
+    if found.get("precision") is not None:
+        words.append(f"; trained in {found['precision']}")
     return "".join(words)

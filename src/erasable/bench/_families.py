@@ -68,7 +68,7 @@ def _reading_settings(reduction: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Training:
+class Job:
     """One training.
 
     Attributes:
@@ -113,7 +113,7 @@ class Trained:
     seconds: float
 
 
-def _twin(training: Training) -> Trained:
+def _twin(training: Job) -> Trained:
     rows = training.rows
     twin = ParametricClassifier(**training.shared("twin"))
     twin.fit(rows.X, rows.y, classes=training.classes)
@@ -123,19 +123,19 @@ def _twin(training: Training) -> Trained:
     return Trained({"parametric": twin, "knn": knn}, seconds_spent(training.checkpoints("twin")))
 
 
-def _spm(training: Training) -> Trained:
+def _spm(training: Job) -> Trained:
     model = SPMClassifier(**training.shared("spm"))
     model.fit(training.rows.X, training.rows.y, **training.names)
     return Trained({"spm": model}, seconds_spent(training.checkpoints("spm")))
 
 
-def _reading(kind: str, training: Training) -> Trained:
+def _reading(kind: str, training: Job) -> Trained:
     """Read the semi-parametric model of the same rows and seed in another way."""
     base = _spm(training)
     return Trained({kind: base.models["spm"].set_params(reduction=READINGS[kind])}, base.seconds)
 
 
-def _gnn(training: Training) -> Trained:
+def _gnn(training: Job) -> Trained:
     """Adapt the semi-parametric model of the same rows and seed to a graph set encoder."""
     base = _spm(training)
     own = {"random_state": training.seed, "checkpoint": training.checkpoints("gnn")}
@@ -173,7 +173,7 @@ def graph_parameters(parameters: dict[str, Any], scale: str) -> dict[str, Any]:
     }
 
 
-def _sisa(training: Training) -> Trained:
+def _sisa(training: Job) -> Trained:
     rows = training.rows
     own = {"epochs": 0, "training": "standard"}
 
@@ -201,13 +201,13 @@ def _sisa(training: Training) -> Trained:
     return Trained({"sisa": model}, sum(map(seconds_spent, folders)))
 
 
-def _adapted(training: Training, family: str, *, epochs: int) -> dict[str, Any]:
+def _adapted(training: Job, family: str, *, epochs: int) -> dict[str, Any]:
     """Return parameters of an estimator whose network comes from another one."""
     bare = {"encoder": "auto", "encoder_options": None, "epochs": epochs}
     return {**training.shared(family), **bare}
 
 
-FAMILIES: dict[str, Callable[[Training], Trained]] = {
+FAMILIES: dict[str, Callable[[Job], Trained]] = {
     "twin": _twin,
     "spm": _spm,
     **{kind: partial(_reading, kind) for kind in READINGS},
@@ -227,6 +227,6 @@ KINDS = {
 """The family of each kind of model."""
 
 
-def trained(family: str, training: Training) -> Trained:
+def trained(family: str, training: Job) -> Trained:
     """Train a family's network, or load it from its checkpoint, and build its models."""
     return FAMILIES[family](training)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from erasable.bench._evaluation import Evaluation
-from erasable.bench._families import KINDS, Trained, Training, family_settings, trained
+from erasable.bench._families import KINDS, Job, Trained, family_settings, trained
 from erasable.bench._predictions import Embedded, Predictions, load_predictions, predict_all
 from erasable.bench._rules import forget_digest, scenario
 from erasable.bench._runs import Run, Runs, data_settings, test_rows
@@ -261,7 +261,7 @@ class References:
             return self._runs.place("weights", settings)
 
         self._say(f"training {family}, {what}, seed {seed}")
-        training = Training(
+        training = Job(
             rows,
             self.classes,
             self.scale,
